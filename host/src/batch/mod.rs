@@ -1,0 +1,17 @@
+//! Rows become Arrow here. One decoder serves change rows and, later, snapshot rows, so that the same source row gives
+//! the same values whichever way it was read.
+//!
+//! The driver pushes typed values into a [`ChunkBuilder`]; no row object exists in between. A chunk is a
+//! `RecordBatch` of the six metadata columns of [`crate::shape::META_BEFORE`] and then the captured columns, in the
+//! order of the change table.
+
+mod column;
+mod commit_times;
+mod error;
+mod sink;
+mod text;
+
+pub use commit_times::CommitTimes;
+pub use error::BatchError;
+pub use sink::{Chunk, ChunkBuilder, LEADING_COLUMNS};
+pub use text::TextEncoding;

@@ -1,0 +1,23 @@
+//! The checkpoint of a stream: where it is, and under which pins an open batch is to be replayed.
+//!
+//! A batch leaves two traces here: `offsets/<n>.a<k>.json` before anything of it is read, `commits/<n>.json` when it is
+//! in bronze (or had no rows). What is in between is open and is replayed as it was planned; whether its rows are in
+//! bronze already is bronze's word alone (the transaction id), never this folder's. Files appear whole or not at all, and
+//! plans and commits are never replaced, so a crash at any point leaves a state that [`reconcile`] can read.
+
+mod error;
+mod files;
+mod reader;
+mod records;
+mod resume;
+#[cfg(test)]
+mod samples;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use error::CheckpointError;
+pub use reader::{CheckpointReader, CheckpointState};
+pub use records::{CommitRecord, FORMAT, InstanceRange, Owner, PlannedBatch, StreamIdentity};
+pub use resume::{Resume, StateError, reconcile};
+pub use writer::Checkpoint;

@@ -1,0 +1,167 @@
+//! Reading a checkpoint, by the process that runs the stream or by one that only looks.
+
+use std::path::{Path, PathBuf};
+
+use super::CheckpointError;
+use super::files;
+use super::records::{CommitRecord, Owner, PlannedBatch, StreamIdentity};
+use crate::identity::BatchId;
+use crate::lake::{LakeError, Location};
+
+/// Where a stream is, by its checkpoint alone.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CheckpointState {
+    /// The newest batch that is done.
+    pub last_committed: Option<CommitRecord>,
+    /// The newest batch with rows that is done and that the checkpoint still knows.
+    pub last_with_rows: Option<BatchId>,
+    /// The oldest batch whose commit the checkpoint still knows.
+    pub oldest_kept: Option<BatchId>,
+    /// The batch that is planned and not done, in its newest attempt.
+    pub open: Option<PlannedBatch>,
+}
+
+/// Reads a checkpoint and changes nothing. Calls block on local files.
+#[derive(Clone, Debug)]
+pub struct CheckpointReader {
+    root: PathBuf,
+}
+
+impl CheckpointReader {
+    /// Of the checkpoint at that place, be there one or not.
+    pub fn new(location: &str) -> Result<CheckpointReader, CheckpointError> {
+        let location = Location::parse(location)?;
+        let root = location.local().ok_or_else(|| LakeError::Location {
+            location: location.to_string(),
+            reason: "a checkpoint has to be on a local path".to_owned(),
+        })?;
+        Ok(CheckpointReader {
+            root: root.to_path_buf(),
+        })
+    }
+
+    /// The folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Whose checkpoint it is; `None` when there is none.
+    pub fn identity(&self) -> Result<Option<StreamIdentity>, CheckpointError> {
+        files::read_json(&self.root.join(files::STREAM), files::ADVICE_STREAM)
+    }
+
+    /// The process that runs the stream, or ran it last.
+    pub fn owner(&self) -> Result<Option<Owner>, CheckpointError> {
+        files::read_json(&self.root.join(files::OWNER), files::ADVICE_OWNER)
+    }
+
+    /// Whether a process runs the stream now.
+    pub fn is_running(&self) -> Result<bool, CheckpointError> {
+        let path = self.root.join(files::LOCK);
+        let failed = |error| CheckpointError::from(LakeError::io("look at the lock", &path, error));
+        let file = match std::fs::File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(failed(error)),
+        };
+        // Held for an instant only; a runner that starts in that instant tries again.
+        match file.try_lock_shared() {
+            Ok(()) => Ok(false),
+            Err(std::fs::TryLockError::WouldBlock) => Ok(true),
+            Err(std::fs::TryLockError::Error(error)) => Err(failed(error)),
+        }
+    }
+
+    /// Where the stream is.
+    pub fn latest(&self) -> Result<CheckpointState, CheckpointError> {
+        let commits = self.commit_ids()?;
+        let last_committed = match commits.last() {
+            Some(newest) => Some(self.commit(*newest)?),
+            None => None,
+        };
+        let mut last_with_rows = None;
+        for batch_id in commits.iter().rev() {
+            let commit = self.commit(*batch_id)?;
+            // A batch whose version could not be found out had rows all the same.
+            if commit.delta_version.is_some() || commit.facts.rows > Some(0) {
+                last_with_rows = Some(*batch_id);
+                break;
+            }
+        }
+        let done = commits.last().copied();
+        let newest_plan = self
+            .plan_ids()?
+            .into_iter()
+            .filter(|(batch_id, _)| Some(*batch_id) > done)
+            .max();
+        let open = match newest_plan {
+            Some((batch_id, attempt)) => Some(self.plan(batch_id, attempt)?),
+            None => None,
+        };
+        let next = done.map_or(0, |done| done.0 + 1);
+        if let Some(open) = open.as_ref().filter(|open| open.batch_id.0 != next) {
+            let file = files::commit_file(&self.root, BatchId(open.batch_id.0 - 1));
+            let reason = format!(
+                "batch {} is planned and the batch before it has no commit",
+                open.batch_id
+            );
+            return Err(files::damaged(
+                &file,
+                reason,
+                "restore the checkpoint's files from a backup",
+            ));
+        }
+        Ok(CheckpointState {
+            last_committed,
+            last_with_rows,
+            oldest_kept: commits.first().copied(),
+            open,
+        })
+    }
+
+    /// The commits that are newer than a batch, oldest first: what the facts table may lack.
+    pub fn commits_after(&self, batch_id: Option<BatchId>) -> Result<Vec<CommitRecord>, CheckpointError> {
+        let ids = self.commit_ids()?.into_iter().filter(|id| Some(*id) > batch_id);
+        ids.map(|id| self.commit(id)).collect()
+    }
+
+    /// Batches that are done and still known, oldest first.
+    pub(super) fn commit_ids(&self) -> Result<Vec<BatchId>, CheckpointError> {
+        let names = files::names(&self.root.join(files::COMMITS))?;
+        let mut ids: Vec<BatchId> = names.iter().filter_map(|name| files::parse_commit_name(name)).collect();
+        ids.sort_unstable();
+        Ok(ids)
+    }
+
+    /// Attempts that are planned and still known, oldest first.
+    pub(super) fn plan_ids(&self) -> Result<Vec<(BatchId, u32)>, CheckpointError> {
+        let names = files::names(&self.root.join(files::OFFSETS))?;
+        let mut ids: Vec<_> = names.iter().filter_map(|name| files::parse_plan_name(name)).collect();
+        ids.sort_unstable();
+        Ok(ids)
+    }
+
+    /// One attempt at a batch.
+    pub(super) fn plan(&self, batch_id: BatchId, attempt: u32) -> Result<PlannedBatch, CheckpointError> {
+        let file = files::plan_file(&self.root, batch_id, attempt);
+        let plan: PlannedBatch = files::read_json(&file, files::ADVICE_PLAN)?
+            .ok_or_else(|| files::damaged(&file, "it is gone".to_owned(), files::ADVICE_PLAN))?;
+        if (plan.batch_id, plan.attempt) != (batch_id, attempt) {
+            let reason = format!("it is attempt {} at batch {}", plan.attempt, plan.batch_id);
+            return Err(files::damaged(&file, reason, files::ADVICE_PLAN));
+        }
+        Ok(plan)
+    }
+
+    /// The commit of a batch.
+    pub(super) fn commit(&self, batch_id: BatchId) -> Result<CommitRecord, CheckpointError> {
+        let file = files::commit_file(&self.root, batch_id);
+        let commit: CommitRecord = files::read_json(&file, files::ADVICE_COMMIT)?
+            .ok_or_else(|| files::damaged(&file, "it is gone".to_owned(), files::ADVICE_COMMIT))?;
+        if commit.batch_id != batch_id {
+            let reason = format!("it is the commit of batch {}", commit.batch_id);
+            return Err(files::damaged(&file, reason, files::ADVICE_COMMIT));
+        }
+        Ok(commit)
+    }
+}

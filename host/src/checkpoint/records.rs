@@ -1,0 +1,145 @@
+//! What the files of a checkpoint hold.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::facts::FactsRow;
+use crate::identity::{AppId, BatchId, CaptureInstance};
+use crate::lsn::{Lsn, Offset, UtcMicros};
+
+/// The format of the files that this build writes, and the newest that it reads.
+pub const FORMAT: u32 = 1;
+
+/// Whose checkpoint it is (`stream.json`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamIdentity {
+    /// Format of the file.
+    pub format: u32,
+    /// The id under which the stream commits to Delta.
+    pub app_id: AppId,
+    /// The source database.
+    pub database: String,
+    /// The source table's schema.
+    pub schema: String,
+    /// The source table.
+    pub table: String,
+}
+
+impl StreamIdentity {
+    /// Of a stream of `database.schema.table` that commits as `app_id`.
+    pub fn new(app_id: AppId, database: &str, schema: &str, table: &str) -> StreamIdentity {
+        StreamIdentity {
+            format: FORMAT,
+            app_id,
+            database: database.to_owned(),
+            schema: schema.to_owned(),
+            table: table.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for StreamIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let StreamIdentity {
+            app_id,
+            database,
+            schema,
+            table,
+            ..
+        } = self;
+        write!(f, "app_id {app_id} on {database}.{schema}.{table}")
+    }
+}
+
+/// A part of a batch's range that is read through one capture instance. Both ends belong to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstanceRange {
+    /// The instance.
+    pub capture_instance: CaptureInstance,
+    /// First LSN.
+    pub from: Lsn,
+    /// Last LSN.
+    pub to: Lsn,
+}
+
+/// An attempt at a batch, with all that its result depends on (`offsets/<n>.a<k>.json`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlannedBatch {
+    /// Format of the file.
+    pub format: u32,
+    /// The batch.
+    pub batch_id: BatchId,
+    /// The attempt at it, from 0.
+    pub attempt: u32,
+    /// The offset before the batch, exclusive; `None` for the first batch of a stream.
+    pub start: Option<Offset>,
+    /// The first LSN that the batch may read, which says where the first batch of a stream begins.
+    pub first_lsn: Lsn,
+    /// The offset after the batch.
+    pub end: Offset,
+    /// What is read through which instance, in order.
+    pub ranges: Vec<InstanceRange>,
+    /// Rows of a chunk: the same split gives the same calls of the components.
+    pub chunk_rows: u64,
+    /// Bytes of a chunk, which ends it as well.
+    pub chunk_bytes: u64,
+    /// Minutes that the source's clock is ahead of UTC, where its zone is not named.
+    pub clock_offset_minutes: Option<i32>,
+    /// Digest of the chain of transforms: component and configuration hashes and key versions.
+    pub chain: String,
+    /// SHA-256 (lower-case hex) of each component that a replay needs from `components/`.
+    pub components: Vec<String>,
+    /// Provenance of the transforms as it goes into the commit.
+    pub provenance: serde_json::Value,
+    /// Why there is another attempt; `None` for attempt 0.
+    pub reason: Option<String>,
+    /// When it was planned.
+    pub planned_at: UtcMicros,
+}
+
+/// A batch that is done (`commits/<n>.json`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CommitRecord {
+    /// Format of the file.
+    pub format: u32,
+    /// The batch.
+    pub batch_id: BatchId,
+    /// The attempt that was committed.
+    pub attempt: u32,
+    /// The version of bronze; `None` for a batch of 0 rows.
+    pub delta_version: Option<i64>,
+    /// The offset after the batch.
+    pub end: Offset,
+    /// Digest of the chain of transforms that it ran with.
+    pub chain: String,
+    /// The newest running number of the stream's events so far, those of this batch included.
+    pub last_event: Option<i64>,
+    /// The facts rows of the events that came with this batch, oldest first; their numbers end with `last_event`.
+    pub events: Vec<FactsRow>,
+    /// The facts row, so that it can be written again from here.
+    pub facts: FactsRow,
+    /// When it was committed.
+    pub committed_at: UtcMicros,
+}
+
+/// The process that runs a stream (`owner.json`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// Format of the file.
+    pub format: u32,
+    /// Its host.
+    pub host: String,
+    /// Its process id.
+    pub pid: u32,
+    /// Its fencing number: higher than that of every owner before.
+    pub fencing: i64,
+    /// Since when.
+    pub since: UtcMicros,
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {} on host {} (since {})", self.pid, self.host, self.since)
+    }
+}

@@ -1,0 +1,156 @@
+//! `sluice check`: everything that a run would find out before its first batch, and nothing written.
+
+use std::sync::Arc;
+
+use super::{ConfigArgs, Failure};
+use crate::config::{Origin, Settings, TableSettings, Trigger};
+use crate::error::{Classify, ErrorKind, chain};
+use crate::fanout::key_ring;
+use crate::lake::delta_type;
+use crate::source::{Asker, Catalog, ChangeReader, StreamPool, TableSource};
+use crate::table_stream::{StreamError, plugin_name, specs};
+use crate::transform::{Chain, Engine, KeyRing, SourceRoute};
+
+pub(super) async fn run(args: ConfigArgs) -> Result<(), Failure> {
+    let mut settings = Settings::load(&args.config)?;
+    settings.select(&args.tables)?;
+    for warning in &settings.warnings {
+        println!("warning: {warning}");
+    }
+    let engine = Engine::new(settings.plugins_dir.clone(), crate::BUILT_IN_COMPONENTS)?;
+    let keys = key_ring(&settings).map_err(|error| Failure::new(ErrorKind::Config, error.to_string()))?;
+    let mut asker = Asker::new(settings.source.clone());
+    let catalog = Catalog::read(&mut asker).await?;
+    let pool = StreamPool::new(settings.source.clone(), 1);
+    pool.warm_up().await?;
+    println!(
+        "source: {},{} database {} (SQL Server {}), user {}: both drivers log in{}",
+        settings.source.host,
+        settings.source.port,
+        catalog.database,
+        catalog.version,
+        settings.source.user,
+        if settings.source.encrypt { ", over TLS" } else { "" }
+    );
+    let mut failed: Vec<(ErrorKind, String)> = Vec::new();
+    for table in &settings.tables {
+        println!("\n{}", table.capture_instance);
+        match check_table(&catalog, &mut asker, &engine, &keys, table).await {
+            Ok((source, opened)) => print_table(table, &source, &opened, &pool),
+            Err(error) => {
+                println!("  error: {}", chain(&error));
+                failed.push((error.kind(), table.capture_instance.0.clone()));
+            }
+        }
+    }
+    match failed.first() {
+        None => {
+            println!("\n{} of {} tables are ready to run", settings.tables.len(), settings.tables.len());
+            Ok(())
+        }
+        Some((kind, _)) => {
+            let names: Vec<&str> = failed.iter().map(|(_, name)| name.as_str()).collect();
+            Err(Failure::new(
+                *kind,
+                format!("{} of {} tables cannot run: {}", failed.len(), settings.tables.len(), names.join(", ")),
+            ))
+        }
+    }
+}
+
+async fn check_table(
+    catalog: &Catalog,
+    asker: &mut Asker,
+    engine: &Arc<Engine>,
+    keys: &KeyRing,
+    table: &TableSettings,
+) -> Result<(TableSource, Chain), StreamError> {
+    let source = catalog.open_table(asker, &table.capture_instance).await?;
+    let opened = Chain::open(engine, &source.shape, &specs(table), keys, &table.protect)?;
+    Ok((source, opened))
+}
+
+fn print_table(table: &TableSettings, source: &TableSource, opened: &Chain, pool: &StreamPool) {
+    let shape = &source.shape;
+    println!("  reads      [{}].[{}] through {}", shape.schema, shape.table, shape.capture_instance);
+    let trigger = match table.trigger {
+        Trigger::Every(interval) => format!("every {interval:?}"),
+        Trigger::Continuous => "continuous".to_owned(),
+        Trigger::AvailableNow => "available-now".to_owned(),
+    };
+    for (key, value) in [
+        ("target", table.target.display().to_string()),
+        ("app_id", table.app_id.to_string()),
+        ("checkpoint", table.checkpoint.display().to_string()),
+        ("facts_table", table.facts_table.display().to_string()),
+        ("control_table", table.control_table.display().to_string()),
+        ("trigger", trigger),
+        ("max_commits_per_batch", table.max_commits_per_batch.to_string()),
+        ("granularity", format!("{:?}", table.granularity).to_lowercase()),
+    ] {
+        let origin = match table.origins.get(key) {
+            Some(Origin::Table) => "the table",
+            Some(Origin::Defaults) => "defaults",
+            Some(Origin::BuiltIn) | None => "built in",
+        };
+        println!("  {key:<22} {value}  ({origin})");
+    }
+    if opened.provenance().is_empty() {
+        println!("  transform  none: every column goes to Delta as it is");
+    }
+    for step in opened.provenance() {
+        let keys: Vec<String> = step.keys.iter().map(|(name, version)| format!("{name} {version}")).collect();
+        println!(
+            "  transform  {}  sha256 {:.16}…  wit {}{}",
+            plugin_name(step),
+            step.sha256,
+            step.wit,
+            if keys.is_empty() { String::new() } else { format!("  keys {}", keys.join(", ")) }
+        );
+    }
+    println!("  columns");
+    let routes = opened.routes();
+    for column in &shape.columns {
+        let route = routes.iter().find(|route| route.column == column.name);
+        println!(
+            "    {:<24} {:<18} {}{}",
+            column.name,
+            column.source_type,
+            describe_route(route, opened),
+            column.key.map(|key| format!("  (key {key})")).unwrap_or_default()
+        );
+    }
+    let reader = ChangeReader::new(pool.clone(), Arc::new(shape.clone()));
+    println!("  statement  {}", reader.statement());
+}
+
+fn describe_route(route: Option<&SourceRoute>, opened: &Chain) -> String {
+    let Some(route) = route else {
+        return "dropped".to_owned();
+    };
+    let type_of = |name: &str| {
+        opened
+            .output()
+            .iter()
+            .find(|column| column.name == name)
+            .and_then(|column| delta_type(&column.data_type))
+            .map(|data_type| data_type.to_string())
+            .unwrap_or_default()
+    };
+    let passed = route.passed_as.iter().map(|name| {
+        if *name == route.column {
+            format!("passes as {}", type_of(name))
+        } else {
+            format!("passes as {name} {}", type_of(name))
+        }
+    });
+    let computed = route.computed_into.iter().map(|(name, how)| {
+        if *name == route.column {
+            format!("{how}, as {}", type_of(name))
+        } else {
+            format!("{how}, as {name} {}", type_of(name))
+        }
+    });
+    let all: Vec<String> = passed.chain(computed).collect();
+    if all.is_empty() { "dropped".to_owned() } else { all.join("; ") }
+}

@@ -1,0 +1,139 @@
+//! `sluice demo`: the main job on one machine, with a stand-in for SQL Server. It goes the way that a user's own set-up
+//! goes: a configuration file on disk, the same streams as `sluice run`, the same tables.
+
+mod files;
+mod server;
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::run::stream;
+use super::show::{Show, grouped};
+use super::Failure;
+use crate::config::Settings;
+use crate::error::ErrorKind;
+use crate::lake::preview;
+use crate::report::{Event, TableSummary};
+use files::DemoFiles;
+use server::StandIn;
+
+#[derive(Debug, Args)]
+pub(super) struct DemoArgs {
+    /// Where everything goes: the lake under DIR/lake, the stand-in's data under DIR/mssql.
+    #[arg(long, value_name = "DIR", default_value = "sluice-demo")]
+    dir: PathBuf,
+    /// Change rows to make, over the three tables of the shop.
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    rows: u64,
+    /// Small tables to add.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    tables: u32,
+    /// Seed of the shop's data.
+    #[arg(long, value_name = "S", default_value_t = 7)]
+    seed: u64,
+    /// Print one JSON object a line (docs/reference/json.md).
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// The table whose rows are masked, and the columns of it that are shown.
+const MASKED: &str = "dbo_customers";
+const SHOWN: [&str; 7] = ["_operation", "id", "first_name", "last_name", "email", "phone", "birth_date"];
+const SHOWN_ROWS: usize = 5;
+
+pub(super) async fn run(args: DemoArgs) -> Result<(), Failure> {
+    let say = |line: &str| {
+        if !args.json {
+            println!("{line}");
+        }
+    };
+    let files = DemoFiles::prepare(&args.dir)?;
+    say(&format!(
+        "Starting a stand-in for SQL Server with a shop in it ({} changes, seed {}) …",
+        grouped(args.rows),
+        args.seed
+    ));
+    let server = StandIn::start(&files, args.rows, args.seed, args.tables).await?;
+    files.write_config(server.port(), args.tables)?;
+    let settings = Settings::load(&files.config)?;
+    say(&format!(
+        "It listens on 127.0.0.1,{}. Reading its changes into {} …\n",
+        server.port(),
+        files.lake.display()
+    ));
+    let port = server.port();
+    let ended = stream(&settings, true, Show::new(args.json)).await?;
+    server.stop().await;
+    let summaries: Vec<&TableSummary> = ended
+        .iter()
+        .filter_map(|event| match event {
+            Event::Table(summary) => Some(summary),
+            _ => None,
+        })
+        .collect();
+    if args.json {
+        println!(
+            "{}",
+            serde_json::json!({
+                "type": "demo",
+                "config": files.config,
+                "lake": files.lake,
+                "tables": summaries.len(),
+                "rows": summaries.iter().map(|summary| summary.rows).sum::<u64>(),
+            })
+        );
+        return Ok(());
+    }
+    print_tables(&summaries);
+    print_sample(&summaries).await?;
+    print_next(&files, port);
+    Ok(())
+}
+
+fn print_tables(summaries: &[&TableSummary]) {
+    println!("\n{:<16} {:>9} {:>9} {:>9} {:>9}   {:<24}  through", "table", "rows", "inserts", "updates", "deletes", "complete until");
+    for summary in summaries.iter().take(12) {
+        println!(
+            "{:<16} {:>9} {:>9} {:>9} {:>9}   {:<24}  {}",
+            summary.capture_instance.0,
+            grouped(summary.rows),
+            grouped(summary.inserts),
+            grouped(summary.updates),
+            grouped(summary.deletes),
+            summary.finalized_until.map_or_else(|| "-".to_owned(), |until| until.to_string()),
+            if summary.transform.is_empty() { "-".to_owned() } else { summary.transform.join(", ") }
+        );
+    }
+    if summaries.len() > 12 {
+        println!("… and {} more tables", summaries.len() - 12);
+    }
+}
+
+async fn print_sample(summaries: &[&TableSummary]) -> Result<(), Failure> {
+    let Some(masked) = summaries.iter().find(|summary| summary.capture_instance.0 == MASKED) else {
+        return Ok(());
+    };
+    let rows = preview(&masked.target, &SHOWN, SHOWN_ROWS).await?;
+    if rows.num_rows() == 0 {
+        return Ok(());
+    }
+    let table = arrow::util::pretty::pretty_format_batches(&[rows])
+        .map_err(|error| Failure::new(ErrorKind::Internal, format!("cannot show the sample: {error}")))?;
+    println!("\nThe newest rows of {MASKED} as they stand in Delta (there is no other copy):\n{table}");
+    Ok(())
+}
+
+fn print_next(files: &DemoFiles, port: u16) {
+    let dir = files.dir.display();
+    println!("\nDelta tables: {0}/bronze/*, {0}/ops/ingestion_facts, {0}/ops/table_finalization", files.lake.display());
+    println!("\nTry next:");
+    println!("  sluice demo --dir {dir}                 # more changes: only those are read");
+    println!("  sluice status -c {dir}/sluice.toml      # how far each table is");
+    println!("  {} &   # the server again, then:", server::command_line(files, port));
+    println!("  sluice run -c {dir}/sluice.toml &       # watch it, while you change a row with any SQL client:");
+    println!(
+        "  printf \"UPDATE dbo.customers SET city = N'Here' WHERE id = 1\\nGO\\n\" | tsql -H 127.0.0.1 -p {port} -U sa -P \"$(cat {})\" -D shop",
+        files.password.display()
+    );
+}

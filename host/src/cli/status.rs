@@ -1,0 +1,148 @@
+//! `sluice status`: how far each table is, from its checkpoint and the control table. Needs no source.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::{ConfigArgs, Failure};
+use crate::checkpoint::{CheckpointError, CheckpointReader};
+use crate::config::{Settings, TableSettings};
+use crate::error::{Classify, ErrorKind, chain};
+use crate::identity::{AppId, BatchId, CaptureInstance};
+use crate::lsn::{Lsn, UtcMicros};
+use crate::verdict::{ControlRow, ControlTable};
+
+#[derive(Debug, Args)]
+pub(super) struct StatusArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Print one JSON object a line (docs/reference/json.md).
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// How far one table is.
+#[derive(Debug, Serialize)]
+struct TableStatus {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    capture_instance: CaptureInstance,
+    app_id: AppId,
+    target: String,
+    /// The last batch that is done.
+    batch_id: Option<BatchId>,
+    end_lsn: Option<Lsn>,
+    end_commit_ts: Option<UtcMicros>,
+    /// A batch that was begun and is not done.
+    open_batch: Option<BatchId>,
+    finalized_until: Option<UtcMicros>,
+    /// Of the control table: `current`, `behind`, …; `not started` before the first batch.
+    status: String,
+    /// Rows in bronze by the last batch's account.
+    last_rows: Option<i64>,
+    /// The process that runs it now, if one does.
+    owner: Option<String>,
+    error: Option<String>,
+}
+
+pub(super) async fn run(args: StatusArgs) -> Result<(), Failure> {
+    let mut settings = Settings::load_without_secrets(&args.config.config)?;
+    settings.select(&args.config.tables)?;
+    let mut control: BTreeMap<String, Vec<ControlRow>> = BTreeMap::new();
+    let mut worst: Option<(ErrorKind, String)> = None;
+    let mut all = Vec::new();
+    for table in &settings.tables {
+        let location = table.control_table.display().to_string();
+        if !control.contains_key(&location) {
+            control.insert(location.clone(), ControlTable::read(&location).await?);
+        }
+        let rows = control.get(&location).map(Vec::as_slice).unwrap_or_default();
+        let status = status_of(table, rows, &mut worst);
+        all.push(status);
+    }
+    if args.json {
+        for status in &all {
+            if let Ok(line) = serde_json::to_string(status) {
+                println!("{line}");
+            }
+        }
+    } else {
+        print(&all);
+    }
+    match worst {
+        None => Ok(()),
+        Some((kind, message)) => Err(Failure { kind, message, shown: true }),
+    }
+}
+
+fn status_of(table: &TableSettings, control: &[ControlRow], worst: &mut Option<(ErrorKind, String)>) -> TableStatus {
+    let target = table.target.display().to_string();
+    let row = control.iter().find(|row| row.table_name == target);
+    let mut status = TableStatus {
+        kind: "status",
+        capture_instance: table.capture_instance.clone(),
+        app_id: table.app_id.clone(),
+        batch_id: None,
+        end_lsn: None,
+        end_commit_ts: None,
+        open_batch: None,
+        finalized_until: row.and_then(|row| row.finalized_until),
+        status: row.and_then(|row| row.status.clone()).unwrap_or_else(|| "not started".to_owned()),
+        last_rows: None,
+        owner: None,
+        error: None,
+        target,
+    };
+    if let Err(error) = read_checkpoint(table, &mut status) {
+        worst.get_or_insert((error.kind(), format!("the checkpoint of {} cannot be read", table.capture_instance)));
+        status.status = "unreadable".to_owned();
+        status.error = Some(chain(&error));
+    }
+    status
+}
+
+fn read_checkpoint(table: &TableSettings, status: &mut TableStatus) -> Result<(), CheckpointError> {
+    let reader = CheckpointReader::new(&table.checkpoint.display().to_string())?;
+    if reader.identity()?.is_none() {
+        return Ok(());
+    }
+    let state = reader.latest()?;
+    if let Some(last) = &state.last_committed {
+        status.batch_id = Some(last.batch_id);
+        status.end_lsn = Some(last.end.lsn);
+        status.end_commit_ts = Some(last.end.commit_ts);
+        status.last_rows = last.facts.rows;
+    }
+    status.open_batch = state.open.as_ref().map(|open| open.batch_id);
+    if reader.is_running()? {
+        status.owner = reader.owner()?.map(|owner| owner.to_string());
+    }
+    Ok(())
+}
+
+fn print(all: &[TableStatus]) {
+    println!(
+        "{:<28} {:>8}  {:<24} {:<24} {:<24} {:<12} running",
+        "table", "batch", "up to (LSN)", "up to (commit)", "complete until", "status"
+    );
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    for table in all {
+        println!(
+            "{:<28} {:>8}  {:<24} {:<24} {:<24} {:<12} {}",
+            table.capture_instance.0,
+            or_dash(table.batch_id.map(|id| id.to_string())),
+            or_dash(table.end_lsn.map(|lsn| lsn.to_string())),
+            or_dash(table.end_commit_ts.map(|at| at.to_string())),
+            or_dash(table.finalized_until.map(|at| at.to_string())),
+            table.status,
+            or_dash(table.owner.clone()),
+        );
+        if let Some(open) = table.open_batch {
+            println!("    batch {open} was begun and is not done: the next run finishes it");
+        }
+        if let Some(error) = &table.error {
+            println!("    {error}");
+        }
+    }
+}

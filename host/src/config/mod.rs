@@ -1,0 +1,375 @@
+//! `sluice.toml`: raw TOML in, validated settings out. Unknown keys are refused with the nearest known one; durations
+//! and sizes need units; relative paths are relative to the file; each resolved setting of a table knows where it came
+//! from. `docs/reference/configuration.md` describes every key.
+
+mod secret;
+mod section;
+mod source;
+mod table;
+mod units;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::error::{Classify, ErrorKind};
+
+pub use secret::Secret;
+pub use source::SourceSettings;
+pub use table::{OnTransformChange, Origin, TableSettings, TransformSettings, Trigger};
+
+use secret::Secrets;
+use section::Section;
+
+/// A whole configuration, validated.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The SQL Server database.
+    pub source: SourceSettings,
+    /// Where components are looked for, besides the built-in ones.
+    pub plugins_dir: Option<PathBuf>,
+    /// Named keys that the host uses on a component's behalf.
+    pub keys: Vec<KeySettings>,
+    /// Bounds of the process.
+    pub limits: Limits,
+    /// The tables, in the order of the file.
+    pub tables: Vec<TableSettings>,
+    /// What is allowed and worth changing. For the operator's eyes.
+    pub warnings: Vec<String>,
+}
+
+/// One key of `[keys]`.
+#[derive(Clone, Debug)]
+pub struct KeySettings {
+    /// Its name.
+    pub name: String,
+    /// Its version, which goes into the provenance of every commit.
+    pub version: String,
+    /// The key itself.
+    pub secret: Secret,
+}
+
+/// `[limits]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections to the source that stream rows at the same time.
+    pub connections: usize,
+    /// Rows of a chunk: what is read, transformed and staged at a time.
+    pub chunk_rows: usize,
+    /// Bytes of a chunk, before encoding: a chunk ends when either limit is reached.
+    pub chunk_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            connections: 16,
+            chunk_rows: 50_000,
+            chunk_bytes: 64 << 20,
+        }
+    }
+}
+
+/// Why a configuration was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read the configuration file {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The file is not TOML.
+    #[error("{} is not valid TOML: {message}", path.display())]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// The parser's account, with line and column.
+        message: String,
+    },
+    /// A key is unknown.
+    #[error("unknown key {key}{}", nearest.as_ref().map(|n| format!("; did you mean {n}?")).unwrap_or_default())]
+    UnknownKey {
+        /// Its full name.
+        key: String,
+        /// The nearest known key.
+        nearest: Option<String>,
+    },
+    /// A key's value is wrong.
+    #[error("{key} {problem}")]
+    Key {
+        /// Its full name.
+        key: String,
+        /// What is wrong and what to do.
+        problem: String,
+    },
+}
+
+impl Classify for ConfigError {
+    fn kind(&self) -> ErrorKind {
+        ErrorKind::Config
+    }
+}
+
+impl Settings {
+    /// Reads and validates a file. Secrets are resolved now, so that a missing one is an error before anything starts.
+    pub fn load(path: &Path) -> Result<Settings, ConfigError> {
+        Settings::read(path, Secrets::Resolve)
+    }
+
+    /// Like [`Settings::load`], for commands that use no secret: none is resolved, and all are empty.
+    pub fn load_without_secrets(path: &Path) -> Result<Settings, ConfigError> {
+        Settings::read(path, Secrets::Skip)
+    }
+
+    fn read(path: &Path, secrets: Secrets) -> Result<Settings, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        let base = std::path::absolute(path)
+            .ok()
+            .and_then(|absolute| absolute.parent().map(Path::to_owned))
+            .unwrap_or_else(|| PathBuf::from("."));
+        Settings::parse_with(&text, &base, path, secrets)
+    }
+
+    /// Validates the text of a file whose relative paths are relative to `base`. `path` is for messages.
+    pub fn parse(text: &str, base: &Path, path: &Path) -> Result<Settings, ConfigError> {
+        Settings::parse_with(text, base, path, Secrets::Resolve)
+    }
+
+    fn parse_with(text: &str, base: &Path, path: &Path, secrets: Secrets) -> Result<Settings, ConfigError> {
+        let table: toml::Table = text
+            .parse()
+            .map_err(|error: toml::de::Error| ConfigError::Syntax {
+                path: path.to_owned(),
+                message: shield_values(&error),
+            })?;
+        let mut warnings = Vec::new();
+        let mut root = Section::new("", &table);
+        let source = match root.section("source")? {
+            Some(section) => SourceSettings::parse(section, base, secrets, &mut warnings)?,
+            None => return Err(root.error("source", "is required: a section [source] with server, database, user and password")),
+        };
+        let plugins_dir = match root.section("plugins")? {
+            Some(mut plugins) => {
+                let dir = plugins.string("dir")?.map(|dir| base.join(dir));
+                plugins.finish()?;
+                dir
+            }
+            None => None,
+        };
+        let keys = match root.section("keys")? {
+            Some(section) => parse_keys(&section, base, secrets, &mut warnings)?,
+            None => Vec::new(),
+        };
+        let limits = match root.section("limits")? {
+            Some(section) => parse_limits(section)?,
+            None => Limits::default(),
+        };
+        let defaults = root.section("defaults")?;
+        let sections = root.sections("table")?;
+        let tables = table::parse_tables(defaults, sections, base, &keys)?;
+        root.not_yet(&["web", "silver"])?;
+        root.finish()?;
+        Ok(Settings {
+            source,
+            plugins_dir,
+            keys,
+            limits,
+            tables,
+            warnings,
+        })
+    }
+
+    /// Keeps only the tables with these capture instances (ignoring case), in the order of the file.
+    pub fn select(&mut self, capture_instances: &[String]) -> Result<(), ConfigError> {
+        if capture_instances.is_empty() {
+            return Ok(());
+        }
+        for wanted in capture_instances {
+            if !self.tables.iter().any(|t| t.capture_instance.0.eq_ignore_ascii_case(wanted)) {
+                let nearest = section::nearest(wanted, self.tables.iter().map(|t| t.capture_instance.0.as_str()));
+                return Err(ConfigError::Key {
+                    key: format!("--table {wanted}"),
+                    problem: format!(
+                        "names no [[table]] of the configuration{}",
+                        nearest.map(|n| format!("; did you mean {n}?")).unwrap_or_default()
+                    ),
+                });
+            }
+        }
+        self.tables.retain(|table| {
+            capture_instances
+                .iter()
+                .any(|wanted| table.capture_instance.0.eq_ignore_ascii_case(wanted))
+        });
+        Ok(())
+    }
+
+    /// The shortest interval at which a table wants to hear of changes.
+    pub fn poll_interval(&self) -> Duration {
+        self.tables
+            .iter()
+            .map(|table| table.trigger.poll_interval())
+            .min()
+            .unwrap_or(Duration::from_secs(10))
+    }
+}
+
+/// The parser's message with its position, without the line that it quotes: the line may hold a secret.
+fn shield_values(error: &toml::de::Error) -> String {
+    error.message().to_owned()
+}
+
+fn parse_keys(
+    section: &Section<'_>,
+    base: &Path,
+    secrets: Secrets,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<KeySettings>, ConfigError> {
+    section
+        .entries()
+        .map(|(name, value)| {
+            let full = format!("keys.{name}");
+            let version = value
+                .as_table()
+                .and_then(|table| table.get("version"))
+                .and_then(toml::Value::as_str)
+                .ok_or_else(|| ConfigError::Key {
+                    key: full.clone(),
+                    problem: "needs a version, such as version = \"v1\": commits name it, so that keys can rotate".to_owned(),
+                })?;
+            let secret = secret::resolve(&full, value, base, secrets, warnings)?;
+            if secrets == Secrets::Resolve && secret.reveal().len() < 16 {
+                return Err(ConfigError::Key {
+                    key: full,
+                    problem: "is shorter than 16 bytes; use a random key, such as the output of `openssl rand -hex 32`".to_owned(),
+                });
+            }
+            Ok(KeySettings {
+                name: name.to_owned(),
+                version: version.to_owned(),
+                secret,
+            })
+        })
+        .collect()
+}
+
+fn parse_limits(mut section: Section<'_>) -> Result<Limits, ConfigError> {
+    let defaults = Limits::default();
+    let limits = Limits {
+        connections: section
+            .integer("connections", 1..=1024)?
+            .map_or(defaults.connections, |n| n as usize),
+        chunk_rows: section
+            .integer("chunk_rows", 1..=10_000_000)?
+            .map_or(defaults.chunk_rows, |n| n as usize),
+        chunk_bytes: section
+            .bytes("chunk_bytes")?
+            .map_or(defaults.chunk_bytes, |n| n as usize),
+    };
+    section.not_yet(&["memory"])?;
+    section.finish()?;
+    Ok(limits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: &str = r#"
+[source]
+server = "sqlhost,1433"
+database = "sales"
+user = "cdc_reader"
+password = { command = ["printf", "secret"] }
+
+[keys]
+pii = { command = ["printf", "0123456789abcdef0123"], version = "v3" }
+
+[defaults]
+target = "lake/bronze/{ci}"
+app_id = "{ci}-v1"
+checkpoint = "lake/checkpoints/{ci}"
+facts_table = "lake/ops/ingestion_facts"
+control_table = "lake/ops/table_finalization"
+"#;
+
+    fn parse(extra: &str) -> Result<Settings, String> {
+        Settings::parse(&format!("{BASE}{extra}"), Path::new("/base"), Path::new("sluice.toml"))
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_table_takes_the_defaults_and_says_where_each_setting_is_from() {
+        let settings = parse("trigger = \"250ms\"\n[[table]]\ncapture_instance = \"dbo_orders\"\ngranularity = \"day\"\n").unwrap();
+        let table = &settings.tables[0];
+        assert_eq!(table.target, Path::new("/base/lake/bronze/dbo_orders"));
+        assert_eq!(table.app_id.0, "dbo_orders-v1");
+        assert_eq!(table.trigger, Trigger::Every(Duration::from_millis(250)));
+        assert_eq!(table.origins["trigger"], Origin::Defaults);
+        assert_eq!(table.origins["granularity"], Origin::Table);
+        assert_eq!(table.origins["max_commits_per_batch"], Origin::BuiltIn);
+        assert_eq!(settings.poll_interval(), Duration::from_millis(250));
+    }
+
+    #[test]
+    fn an_unknown_key_names_the_nearest_one() {
+        let error = parse("[[table]]\ncapture_instance = \"dbo_orders\"\ngranularty = \"day\"\n").unwrap_err();
+        assert_eq!(error, "unknown key table[1].granularty; did you mean granularity?");
+        let error = Settings::parse("[source]\nservr = \"x\"\n", Path::new("/"), Path::new("s.toml")).unwrap_err();
+        assert!(error.to_string().contains("source.server is required"), "{error}");
+    }
+
+    #[test]
+    fn templates_without_ci_are_refused_when_tables_would_share_them() {
+        for key in ["target", "app_id", "checkpoint"] {
+            let text = BASE.replace(&format!("{key} = "), &format!("{key} = \"same\" # "));
+            let error = Settings::parse(
+                &format!("{text}\n[[table]]\ncapture_instance = \"a\"\n"),
+                Path::new("/"),
+                Path::new("s.toml"),
+            )
+            .unwrap_err();
+            assert!(error.to_string().contains("{ci}"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_table_may_not_stand_twice_whatever_its_case() {
+        let error = parse("[[table]]\ncapture_instance = \"dbo_a\"\n[[table]]\ncapture_instance = \"DBO_A\"\n").unwrap_err();
+        assert!(error.contains("table[2]") && error.contains("twice"), "{error}");
+    }
+
+    #[test]
+    fn a_transform_may_only_use_keys_that_exist() {
+        let error = parse("[[table]]\ncapture_instance = \"a\"\n[[table.transform]]\nplugin = \"mask\"\nkeys = [\"pi\"]\n").unwrap_err();
+        assert!(error.contains("\"pi\"") && error.contains("did you mean pii"), "{error}");
+    }
+
+    #[test]
+    fn what_is_not_supported_yet_is_said_and_not_ignored() {
+        let error = parse("[[table]]\ncapture_instance = \"a\"\non_data_loss = \"skip\"\n").unwrap_err();
+        assert!(error.contains("on_data_loss"), "{error}");
+        let error = parse("[[table]]\ncapture_instance = \"a\"\n[[table.transform]]\nplugin = \"mask\"\non_error = \"quarantine\"\n").unwrap_err();
+        assert!(error.contains("on_error"), "{error}");
+    }
+
+    #[test]
+    fn a_syntax_error_does_not_quote_the_line() {
+        let error = Settings::parse("[source]\npassword = hunter2\n", Path::new("/"), Path::new("s.toml")).unwrap_err();
+        assert!(!error.to_string().contains("hunter2"), "{error}");
+    }
+
+    #[test]
+    fn selecting_an_unknown_table_names_the_nearest() {
+        let mut settings = parse("[[table]]\ncapture_instance = \"dbo_orders\"\n").unwrap();
+        let error = settings.select(&["dbo_order".to_owned()]).unwrap_err();
+        assert!(error.to_string().contains("did you mean dbo_orders"), "{error}");
+        settings.select(&["DBO_ORDERS".to_owned()]).unwrap();
+        assert_eq!(settings.tables.len(), 1);
+    }
+}

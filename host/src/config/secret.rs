@@ -1,0 +1,156 @@
+//! Secrets: where they come from, and a type that never shows them.
+
+use std::fmt;
+use std::path::Path;
+use std::process::Command;
+
+use toml::Value;
+
+use super::ConfigError;
+
+/// A secret value. `Debug` shows nothing of it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a value that was obtained elsewhere.
+    pub fn new(value: impl Into<String>) -> Secret {
+        Secret(value.into())
+    }
+
+    /// The value itself, for the one call that needs it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// Whether secrets are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Secrets {
+    /// Each is resolved now; a missing one is an error.
+    Resolve,
+    /// None is used, so none is resolved.
+    Skip,
+}
+
+/// Reads a secret from what the file says: `{ env = "…" }`, `{ file = "…" }` or `{ command = ["…"] }`. A literal string
+/// is taken with a warning. Surrounding line ends of a file or of a command's output are not part of the secret.
+pub(super) fn resolve(
+    key: &str,
+    value: &Value,
+    base: &Path,
+    secrets: Secrets,
+    warnings: &mut Vec<String>,
+) -> Result<Secret, ConfigError> {
+    let problem = |problem: String| ConfigError::Key {
+        key: key.to_owned(),
+        problem,
+    };
+    let table = match value {
+        Value::String(text) => {
+            warnings.push(format!(
+                "{key} is a literal in the configuration file; use {{ env = \"…\" }}, {{ file = \"…\" }} or {{ command = [\"…\"] }}"
+            ));
+            return Ok(Secret(text.clone()));
+        }
+        Value::Table(table) => table,
+        _ => {
+            return Err(problem(
+                "must be { env = \"NAME\" }, { file = \"PATH\" } or { command = [\"…\"] }".to_owned(),
+            ));
+        }
+    };
+    if secrets == Secrets::Skip {
+        return Ok(Secret(String::new()));
+    }
+    let mut sources = table.iter().filter(|(name, _)| name.as_str() != "version");
+    let text = match (sources.next(), sources.next()) {
+        (Some((name, Value::String(variable))), None) if name == "env" => std::env::var(variable)
+            .map_err(|_| problem(format!("environment variable {variable} is not set")))?,
+        (Some((name, Value::String(file))), None) if name == "file" => {
+            let path = base.join(file);
+            let text = std::fs::read_to_string(&path)
+                .map_err(|e| problem(format!("cannot read {}: {e}", path.display())))?;
+            text.trim_end_matches(['\r', '\n']).to_owned()
+        }
+        (Some((name, Value::Array(words))), None) if name == "command" => {
+            let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();
+            let words = words.ok_or_else(|| problem("command must be a list of strings".to_owned()))?;
+            run(&words).map_err(problem)?
+        }
+        _ => {
+            return Err(problem(
+                "must be exactly one of { env = \"NAME\" }, { file = \"PATH\" } and { command = [\"…\"] }"
+                    .to_owned(),
+            ));
+        }
+    };
+    if text.is_empty() {
+        return Err(problem("is empty".to_owned()));
+    }
+    Ok(Secret(text))
+}
+
+fn run(words: &[&str]) -> Result<String, String> {
+    let (program, arguments) = words
+        .split_first()
+        .ok_or_else(|| "command must name a program".to_owned())?;
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .map_err(|e| format!("cannot run {program}: {e}"))?;
+    if !output.status.success() {
+        return Err(format!("{program} ended with {}", output.status));
+    }
+    let text = String::from_utf8(output.stdout)
+        .map_err(|_| format!("what {program} printed is not UTF-8"))?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(toml: &str) -> Result<(Secret, Vec<String>), String> {
+        let table: toml::Table = toml.parse().unwrap();
+        let mut warnings = Vec::new();
+        let secret = resolve("source.password", &table["p"], Path::new("/"), Secrets::Resolve, &mut warnings)
+            .map_err(|e| e.to_string())?;
+        Ok((secret, warnings))
+    }
+
+    #[test]
+    fn a_secret_never_shows_in_debug() {
+        assert_eq!(format!("{:?}", Secret::new("hunter2")), "Secret(…)");
+    }
+
+    #[test]
+    fn a_command_is_run_and_its_line_end_dropped() {
+        let (secret, warnings) = read(r#"p = { command = ["printf", "s3cret\\n"] }"#).unwrap();
+        assert_eq!(secret.reveal(), "s3cret");
+        assert!(warnings.is_empty());
+    }
+
+    #[test]
+    fn a_literal_warns_without_showing_it() {
+        let (_, warnings) = read(r#"p = "hunter2""#).unwrap();
+        assert_eq!(warnings.len(), 1);
+        assert!(!warnings[0].contains("hunter2"));
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let error = read(r#"p = { env = "SLUICE_TEST_NO_SUCH" }"#).unwrap_err();
+        assert!(error.contains("SLUICE_TEST_NO_SUCH"), "{error}");
+        let error = read(r#"p = { file = "/no/such" }"#).unwrap_err();
+        assert!(error.contains("/no/such"), "{error}");
+        assert!(read(r#"p = { env = "A", file = "B" }"#).unwrap_err().contains("exactly one"));
+        assert!(read(r#"p = { command = ["false"] }"#).unwrap_err().contains("false ended"));
+    }
+}

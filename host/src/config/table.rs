@@ -1,0 +1,371 @@
+//! `[defaults]` and `[[table]]`: a table's settings, each from its own section, the defaults, or built in.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::identity::{AppId, CaptureInstance};
+use crate::verdict::Granularity;
+
+use super::section::{Section, nearest};
+use super::{ConfigError, KeySettings};
+
+/// When a table looks for changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// At this interval.
+    Every(Duration),
+    /// As soon as the poller sees changes, which it looks for every 250 ms.
+    Continuous,
+    /// Catches up to where the source was at the start, then stops.
+    AvailableNow,
+}
+
+impl Trigger {
+    /// How often the poller has to ask for this table.
+    pub fn poll_interval(self) -> Duration {
+        match self {
+            Trigger::Every(interval) => interval,
+            Trigger::Continuous | Trigger::AvailableNow => Duration::from_millis(250),
+        }
+    }
+}
+
+/// What a stream does when its chain is not the one that it last ran with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnTransformChange {
+    /// Stops and says what differs.
+    Fail,
+    /// Goes on with the new chain from the next batch.
+    Continue,
+}
+
+/// Where a setting came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Its `[[table]]` section.
+    Table,
+    /// `[defaults]`.
+    Defaults,
+    /// Neither: the value that sluice uses when nothing is said.
+    BuiltIn,
+}
+
+/// A table, resolved.
+#[derive(Clone, Debug)]
+pub struct TableSettings {
+    /// The capture instance that it is read through.
+    pub capture_instance: CaptureInstance,
+    /// Location of the bronze table.
+    pub target: PathBuf,
+    /// The stream's id in Delta's `txn` actions.
+    pub app_id: AppId,
+    /// Location of the checkpoint.
+    pub checkpoint: PathBuf,
+    /// Location of the facts table, shared by many tables.
+    pub facts_table: PathBuf,
+    /// Location of the control table, shared by many tables.
+    pub control_table: PathBuf,
+    /// When to look for changes.
+    pub trigger: Trigger,
+    /// Commits of the source in one batch, at most.
+    pub max_commits_per_batch: u32,
+    /// The period to which the verdict is truncated.
+    pub granularity: Granularity,
+    /// How often a table without changes records how far it is.
+    pub idle_interval: Duration,
+    /// What to do when the chain changed.
+    pub on_transform_change: OnTransformChange,
+    /// Columns that may not pass untouched.
+    pub protect: Vec<String>,
+    /// The chain, in order.
+    pub transforms: Vec<TransformSettings>,
+    /// Where each setting came from.
+    pub origins: BTreeMap<&'static str, Origin>,
+}
+
+/// One `[[table.transform]]`.
+#[derive(Clone, Debug)]
+pub struct TransformSettings {
+    /// `NAME` or `NAME@VERSION`.
+    pub plugin: String,
+    /// The only file that is accepted, as lower-case hex.
+    pub sha256: Option<String>,
+    /// Memory that the component may use.
+    pub memory_bytes: u64,
+    /// Time that one call may take.
+    pub deadline: Duration,
+    /// Keys that the component may ask the host to use.
+    pub keys: Vec<String>,
+    /// The component's own configuration.
+    pub config: serde_json::Value,
+}
+
+pub(super) fn parse_tables(
+    defaults: Option<Section<'_>>,
+    sections: Vec<Section<'_>>,
+    base: &Path,
+    keys: &[KeySettings],
+) -> Result<Vec<TableSettings>, ConfigError> {
+    let default_values = match defaults {
+        Some(mut section) => {
+            let mut shared = Shared::parse(&mut section)?;
+            shared.expect_templates(&section)?;
+            section.finish()?;
+            shared
+        }
+        None => Shared::default(),
+    };
+    let mut tables: Vec<TableSettings> = Vec::with_capacity(sections.len());
+    for section in sections {
+        let name = section.name("capture_instance");
+        let table = parse_table(section, &default_values, base, keys)?;
+        for earlier in &tables {
+            let clash = if earlier.capture_instance.0.eq_ignore_ascii_case(&table.capture_instance.0) {
+                format!("stands twice: {} (SQL Server ignores case here)", table.capture_instance)
+            } else if earlier.target == table.target {
+                format!("{}: its target is also that of {}", table.capture_instance, earlier.capture_instance)
+            } else if earlier.app_id == table.app_id {
+                format!("{}: its app_id is also that of {}", table.capture_instance, earlier.capture_instance)
+            } else if earlier.checkpoint == table.checkpoint {
+                format!("{}: its checkpoint is also that of {}", table.capture_instance, earlier.capture_instance)
+            } else {
+                continue;
+            };
+            return Err(ConfigError::Key { key: name, problem: clash });
+        }
+        tables.push(table);
+    }
+    if tables.is_empty() {
+        return Err(ConfigError::Key {
+            key: "table".to_owned(),
+            problem: "is required: at least one [[table]] with a capture_instance".to_owned(),
+        });
+    }
+    Ok(tables)
+}
+
+/// The settings that may stand in `[defaults]` and under a table.
+#[derive(Default)]
+struct Shared {
+    target: Option<String>,
+    app_id: Option<String>,
+    checkpoint: Option<String>,
+    facts_table: Option<String>,
+    control_table: Option<String>,
+    trigger: Option<Trigger>,
+    max_commits_per_batch: Option<u32>,
+    granularity: Option<Granularity>,
+    idle_interval: Option<Duration>,
+    on_transform_change: Option<OnTransformChange>,
+}
+
+const CI: &str = "{ci}";
+
+impl Shared {
+    fn parse(section: &mut Section<'_>) -> Result<Shared, ConfigError> {
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        let shared = Shared {
+            target: owned(section.string("target")?),
+            app_id: owned(section.string("app_id")?),
+            checkpoint: owned(section.string("checkpoint")?),
+            facts_table: owned(section.string("facts_table")?),
+            control_table: owned(section.string("control_table")?),
+            trigger: parse_trigger(section)?,
+            max_commits_per_batch: section
+                .integer("max_commits_per_batch", 1..=1_000_000)?
+                .map(|n| n as u32),
+            granularity: one_of(section, "granularity", &[
+                ("minute", Granularity::Minute),
+                ("hour", Granularity::Hour),
+                ("day", Granularity::Day),
+            ])?,
+            idle_interval: section.duration("idle_interval")?,
+            on_transform_change: one_of(section, "on_transform_change", &[
+                ("fail", OnTransformChange::Fail),
+                ("continue", OnTransformChange::Continue),
+            ])?,
+        };
+        one_of(section, "on_data_loss", &[("fail", ())])?;
+        match section.boolean("bootstrap")? {
+            Some(true) => return Err(section.error("bootstrap", "= true is not supported by this version of sluice; use false")),
+            Some(false) | None => {}
+        }
+        section.not_yet(&["num_partitions", "snapshot", "starting_lsn", "schema_change_policy", "columns"])?;
+        Ok(shared)
+    }
+
+    /// A default that many tables would share must tell them apart.
+    fn expect_templates(&mut self, section: &Section<'_>) -> Result<(), ConfigError> {
+        for (key, value) in [
+            ("target", &self.target),
+            ("app_id", &self.app_id),
+            ("checkpoint", &self.checkpoint),
+        ] {
+            if let Some(value) = value
+                && !value.contains(CI)
+            {
+                return Err(section.error(key, "must contain {ci}, which becomes the capture instance: every table needs its own"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn parse_table(
+    mut section: Section<'_>,
+    defaults: &Shared,
+    base: &Path,
+    keys: &[KeySettings],
+) -> Result<TableSettings, ConfigError> {
+    let ci = section.required_string("capture_instance")?.to_owned();
+    let own = Shared::parse(&mut section)?;
+    let protect = section.strings("protect")?.unwrap_or_default();
+    let transforms = section
+        .sections("transform")?
+        .into_iter()
+        .map(|transform| parse_transform(transform, keys))
+        .collect::<Result<Vec<_>, _>>()?;
+    if !protect.is_empty() && transforms.is_empty() {
+        return Err(section.error("protect", "needs a [[table.transform]] that masks or drops these columns"));
+    }
+    let mut origins = BTreeMap::new();
+    let mut pick = Picker { origins: &mut origins };
+    let text = |name: &'static str, value: Option<String>| -> Result<String, ConfigError> {
+        value
+            .filter(|text| !text.trim().is_empty())
+            .map(|text| text.replace(CI, &ci))
+            .ok_or_else(|| section.error(name, format!("is required, here or as defaults.{name}")))
+    };
+    let target = text("target", pick.optional("target", own.target, &defaults.target))?;
+    let app_id = text("app_id", pick.optional("app_id", own.app_id, &defaults.app_id))?;
+    let checkpoint = text("checkpoint", pick.optional("checkpoint", own.checkpoint, &defaults.checkpoint))?;
+    let facts = text("facts_table", pick.optional("facts_table", own.facts_table, &defaults.facts_table))?;
+    let control = text("control_table", pick.optional("control_table", own.control_table, &defaults.control_table))?;
+    let location = |key: &str, value: String| -> Result<PathBuf, ConfigError> {
+        if let Some(rest) = value.strip_prefix("file://") {
+            return Ok(PathBuf::from(rest));
+        }
+        if value.contains("://") {
+            return Err(section.error(key, "must be a local path in this version of sluice; object stores come later"));
+        }
+        Ok(base.join(value))
+    };
+    Ok(TableSettings {
+        target: location("target", target)?,
+        app_id: AppId(app_id),
+        checkpoint: location("checkpoint", checkpoint)?,
+        facts_table: location("facts_table", facts)?,
+        control_table: location("control_table", control)?,
+        trigger: pick.value("trigger", own.trigger, defaults.trigger, Trigger::Every(Duration::from_secs(10))),
+        max_commits_per_batch: pick.value("max_commits_per_batch", own.max_commits_per_batch, defaults.max_commits_per_batch, 500),
+        granularity: pick.value("granularity", own.granularity, defaults.granularity, Granularity::Hour),
+        idle_interval: pick.value("idle_interval", own.idle_interval, defaults.idle_interval, Duration::from_secs(60)),
+        on_transform_change: pick.value(
+            "on_transform_change",
+            own.on_transform_change,
+            defaults.on_transform_change,
+            OnTransformChange::Fail,
+        ),
+        protect,
+        transforms,
+        capture_instance: CaptureInstance(ci.clone()),
+        origins: {
+            section.finish()?;
+            origins
+        },
+    })
+}
+
+/// Takes a setting from the first place that has it, and notes which.
+struct Picker<'a> {
+    origins: &'a mut BTreeMap<&'static str, Origin>,
+}
+
+impl Picker<'_> {
+    fn optional<T: Clone>(&mut self, key: &'static str, own: Option<T>, default: &Option<T>) -> Option<T> {
+        let origin = match (&own, default) {
+            (Some(_), _) => Origin::Table,
+            (None, Some(_)) => Origin::Defaults,
+            (None, None) => Origin::BuiltIn,
+        };
+        self.origins.insert(key, origin);
+        own.or_else(|| default.clone())
+    }
+
+    fn value<T: Clone>(&mut self, key: &'static str, own: Option<T>, default: Option<T>, built_in: T) -> T {
+        self.optional(key, own, &default).unwrap_or(built_in)
+    }
+}
+
+fn parse_trigger(section: &mut Section<'_>) -> Result<Option<Trigger>, ConfigError> {
+    match section.string("trigger")? {
+        None => Ok(None),
+        Some("available-now") => Ok(Some(Trigger::AvailableNow)),
+        Some("continuous") => Ok(Some(Trigger::Continuous)),
+        Some(text) => match super::units::parse_duration(text) {
+            Ok(interval) if interval >= Duration::from_millis(50) => Ok(Some(Trigger::Every(interval))),
+            Ok(_) => Err(section.error("trigger", "must be at least 50ms")),
+            Err(problem) => Err(section.error("trigger", format!("must be \"available-now\", \"continuous\" or an interval: {problem}"))),
+        },
+    }
+}
+
+fn one_of<T: Clone>(
+    section: &mut Section<'_>,
+    key: &'static str,
+    choices: &[(&'static str, T)],
+) -> Result<Option<T>, ConfigError> {
+    match section.string(key)? {
+        None => Ok(None),
+        Some(text) => match choices.iter().find(|(name, _)| *name == text) {
+            Some((_, value)) => Ok(Some(value.clone())),
+            None => {
+                let names: Vec<String> = choices.iter().map(|(name, _)| format!("{name:?}")).collect();
+                Err(section.error(key, format!("must be {} in this version of sluice", names.join(" or "))))
+            }
+        },
+    }
+}
+
+fn parse_transform(mut section: Section<'_>, keys: &[KeySettings]) -> Result<TransformSettings, ConfigError> {
+    let plugin = section.required_string("plugin")?.to_owned();
+    let sha256 = section.string("sha256")?.map(str::to_ascii_lowercase);
+    if let Some(digest) = &sha256
+        && (digest.len() != 64 || !digest.bytes().all(|b| b.is_ascii_hexdigit()))
+    {
+        return Err(section.error("sha256", "must be 64 hex digits, as sha256sum prints them"));
+    }
+    one_of(&mut section, "on_error", &[("fail", ())])?;
+    let granted = section.strings("keys")?.unwrap_or_default();
+    for name in &granted {
+        if !keys.iter().any(|key| key.name == *name) {
+            let hint = nearest(name, keys.iter().map(|key| key.name.as_str()));
+            return Err(section.error(
+                "keys",
+                format!(
+                    "names {name:?}, which [keys] does not have{}",
+                    hint.map(|n| format!("; did you mean {n}?")).unwrap_or_default()
+                ),
+            ));
+        }
+    }
+    let memory_bytes = section.bytes("memory")?.unwrap_or(64 << 20);
+    let deadline = section.duration("deadline")?.unwrap_or(Duration::from_secs(10));
+    let config = match section.value("config") {
+        None => serde_json::Value::Object(serde_json::Map::new()),
+        Some(value @ toml::Value::Table(_)) => serde_json::to_value(value)
+            .map_err(|_| section.error("config", "has a value that JSON cannot hold, such as nan"))?,
+        Some(_) => return Err(section.error("config", "must be a table")),
+    };
+    section.not_yet(&["wasi", "max_quarantined", "version"])?;
+    section.finish()?;
+    Ok(TransformSettings {
+        plugin,
+        sha256,
+        memory_bytes,
+        deadline,
+        keys: granted,
+        config,
+    })
+}

@@ -1,0 +1,293 @@
+//! Bronze: one row per change, append only.
+
+use std::sync::Arc;
+
+use deltalake::kernel::{Action, Add, Transaction};
+use deltalake::protocol::{DeltaOperation, SaveMode};
+use tokio::sync::Mutex;
+
+use super::columns::{Column, Fit, delta_schema, fit, refused_name};
+use super::commit::{Ended, Entry, Proposal, Propose, commit};
+use super::encode::Layout;
+use super::files;
+use super::log::{DeltaLog, NewTable, Recorded};
+use super::staging::{OMITTED, StagedFiles, bronze_columns};
+use super::{LakeError, Location};
+use crate::identity::{AppId, BatchId, CaptureInstance};
+use crate::shape::{META_AFTER, META_BEFORE};
+
+/// What a stream writes to bronze.
+#[derive(Clone, Debug)]
+pub struct BronzeSpec {
+    /// The instance that it is read through, for the table's comment.
+    pub capture_instance: CaptureInstance,
+    /// The id under which batches are recorded.
+    pub app_id: AppId,
+    /// The captured columns after the transforms, in order, each with a comment.
+    pub columns: Vec<Column>,
+    /// Whether rows can have values that CDC did not record (`_omitted`).
+    pub omitted: bool,
+}
+
+/// The bronze table of one stream.
+pub struct BronzeTable {
+    log: Mutex<DeltaLog>,
+    app_id: AppId,
+    location: Location,
+    layout: Layout,
+    columns: Arc<[Column]>,
+    /// Position of the first column after the captured ones.
+    tail: usize,
+}
+
+/// How a commit of a batch ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommitOutcome {
+    /// The batch is in the table, in this version of it.
+    Committed {
+        /// The Delta version.
+        version: i64,
+    },
+    /// The table had this batch, or a later one, already. The staged files were removed.
+    AlreadyApplied {
+        /// The newest batch in the table.
+        recorded: BatchId,
+        /// The version that brought it, unless it is older than the table's log.
+        version: Option<i64>,
+    },
+}
+
+impl BronzeTable {
+    /// Opens the table, after creating it when there is none. Columns that are new are added by the next commit.
+    ///
+    /// Fails with kind `config` for names and types that Delta refuses, `schema_changed` where a column has another type
+    /// in the table, and `state` for a table that sluice did not make or that a newer sluice wrote.
+    pub async fn open(location: &str, spec: BronzeSpec) -> Result<BronzeTable, LakeError> {
+        let location = Location::parse(location)?;
+        let table = location.to_string();
+        check_names(&table, &spec.columns)?;
+        let (columns, tail) = bronze_columns(&spec.columns, spec.omitted);
+        let schema = delta_schema(&table, &columns)?;
+        let comment = format!(
+            "changes of capture instance {}, one row per change, append only; written by sluice, ordered by _start_lsn, \
+             _command_id, _seqval, _operation",
+            spec.capture_instance
+        );
+        let mut log = DeltaLog::open_or_create(
+            &location,
+            NewTable {
+                schema: &schema,
+                comment,
+            },
+        )
+        .await?;
+        fit(&table, log.schema(), &columns, tail)?;
+        let ids = [spec.app_id.0.clone(), owner_id(&spec.app_id)];
+        log.follow(&ids).await?;
+        let columns: Arc<[Column]> = columns.into();
+        Ok(BronzeTable {
+            log: Mutex::new(log),
+            app_id: spec.app_id,
+            location,
+            layout: Layout::new(&table, columns.clone()),
+            columns,
+            tail,
+        })
+    }
+
+    /// Where the table is.
+    pub fn location(&self) -> &Location {
+        &self.location
+    }
+
+    /// The newest batch that the table has, as of now.
+    pub async fn last_batch(&self) -> Result<Option<BatchId>, LakeError> {
+        let mut log = self.log.lock().await;
+        log.refresh().await?;
+        Ok(log.recorded(&self.app_id.0).map(|recorded| BatchId(recorded.version)))
+    }
+
+    /// The commit of a batch: its version and the `userMetadata` that it was given, as far back as the table's log goes. A
+    /// replay learns from it which attempt at the batch is in the table.
+    pub async fn commit_of(&self, batch_id: BatchId) -> Result<Option<(i64, serde_json::Value)>, LakeError> {
+        let mut log = self.log.lock().await;
+        log.refresh().await?;
+        let found = log.find(&self.app_id.0, batch_id.0).await?;
+        Ok(found.map(|(version, text)| {
+            let value = text.and_then(|text| serde_json::from_str(&text).ok());
+            (as_i64(version), value.unwrap_or(serde_json::Value::Null))
+        }))
+    }
+
+    /// The highest fencing number that the table has, as of now.
+    pub async fn owner(&self) -> Result<Option<i64>, LakeError> {
+        let mut log = self.log.lock().await;
+        log.refresh().await?;
+        Ok(log.recorded(&owner_id(&self.app_id)).map(|recorded| recorded.version))
+    }
+
+    /// Starts to write the files of an attempt at a batch.
+    pub async fn stage(&self, batch_id: BatchId, attempt: u32) -> Result<StagedFiles, LakeError> {
+        let store = self.log.lock().await.store().object_store(None);
+        StagedFiles::new(store, self.location.clone(), self.layout.clone(), batch_id, attempt)
+    }
+
+    /// Commits a batch, once: its files, the transaction id, the fencing number of the owner if there is one, and
+    /// `user_metadata` as the commit's `userMetadata`.
+    ///
+    /// After an error the files are removed, except after [`LakeError::CommitUnknown`], where they may be in the table.
+    pub async fn commit(
+        &self,
+        mut staged: StagedFiles,
+        fencing: Option<i64>,
+        user_metadata: serde_json::Value,
+    ) -> Result<CommitOutcome, LakeError> {
+        staged.finish().await?;
+        if staged.rows() == 0 {
+            let batch_id = staged.batch_id();
+            let text = format!(
+                "batch {batch_id} of {} has no rows, and nothing is committed for such a batch",
+                self.location
+            );
+            return Err(LakeError::Internal(text));
+        }
+        let mut log = self.log.lock().await;
+        let mut append = Append {
+            table: self,
+            batch_id: staged.batch_id(),
+            fencing,
+            adds: staged.finished(),
+            user_metadata: user_metadata.to_string(),
+        };
+        match commit(&mut log, &mut append).await {
+            Ok(Ended::Committed(version)) => {
+                staged.keep();
+                Ok(CommitOutcome::Committed {
+                    version: as_i64(version),
+                })
+            }
+            Ok(Ended::Settled(recorded)) => {
+                // Our names are new and random, so they are in the table only if a commit of ours arrived that we took
+                // for another's. That must not happen; files that readers need are worth the second look.
+                match files::any_active(&log, staged.finished()).await {
+                    Ok(false) => staged.abort().await,
+                    Ok(true) | Err(_) => staged.keep(),
+                }
+                // A table that was opened after the commit has not seen it go by.
+                let version = match recorded.at {
+                    Some(version) => Some(version),
+                    None => log.find(&self.app_id.0, recorded.version).await?.map(|(version, _)| version),
+                };
+                Ok(CommitOutcome::AlreadyApplied {
+                    recorded: BatchId(recorded.version),
+                    version: version.map(as_i64),
+                })
+            }
+            Err(error) => {
+                if matches!(error, LakeError::CommitUnknown { .. }) {
+                    staged.keep();
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+impl BronzeTable {
+    pub(crate) async fn failpoint(&self) -> Arc<std::sync::Mutex<Vec<super::log::FailPoint>>> {
+        self.log.lock().await.failpoint.clone()
+    }
+}
+
+struct Append<'a> {
+    table: &'a BronzeTable,
+    batch_id: BatchId,
+    fencing: Option<i64>,
+    adds: &'a [Add],
+    user_metadata: String,
+}
+
+impl Propose for Append<'_> {
+    type Settled = Recorded;
+
+    async fn propose(&mut self, log: &mut DeltaLog) -> Result<Proposal<Recorded>, LakeError> {
+        let app_id = &self.table.app_id;
+        if let Some(recorded) = log
+            .recorded(&app_id.0)
+            .filter(|recorded| recorded.version >= self.batch_id.0)
+        {
+            return Ok(Proposal::Settled(recorded));
+        }
+        let mut txns = vec![txn(app_id.0.clone(), self.batch_id.0)];
+        let owner = owner_id(app_id);
+        let recorded_owner = log.recorded(&owner).map(|recorded| recorded.version);
+        if let Some(recorded) = recorded_owner.filter(|recorded| self.fencing.is_none_or(|held| held < *recorded)) {
+            return Err(LakeError::Fenced {
+                table: log.name().to_owned(),
+                app_id: app_id.0.clone(),
+                held: self.fencing.unwrap_or(0),
+                recorded,
+            });
+        }
+        txns.extend(self.fencing.map(|held| txn(owner, held)));
+        let mut actions = Vec::with_capacity(self.adds.len() + 1);
+        if let Fit::Evolves(schema) = fit(log.name(), log.schema(), &self.table.columns, self.table.tail)? {
+            actions.push(log.with_schema(&schema)?);
+        }
+        actions.extend(self.adds.iter().cloned().map(Action::Add));
+        Ok(Proposal::Commit(Box::new(Entry {
+            actions,
+            txns,
+            operation: DeltaOperation::Write {
+                mode: SaveMode::Append,
+                partition_by: None,
+                predicate: None,
+            },
+            user_metadata: Some(self.user_metadata.clone()),
+        })))
+    }
+}
+
+/// A transaction id with the time of day, by which retention would be counted if somebody set one.
+pub(crate) fn txn(app_id: String, version: i64) -> Transaction {
+    Transaction::new_with_last_update(app_id, version, Some(chrono::Utc::now().timestamp_millis()))
+}
+
+fn owner_id(app_id: &AppId) -> String {
+    format!("{app_id}#owner")
+}
+
+fn as_i64(version: u64) -> i64 {
+    i64::try_from(version).unwrap_or(i64::MAX)
+}
+
+fn check_names(table: &str, columns: &[Column]) -> Result<(), LakeError> {
+    let refuse = |column: &str, reason: String| {
+        Err(LakeError::ColumnName {
+            table: table.to_owned(),
+            column: column.to_owned(),
+            reason,
+        })
+    };
+    let own: Vec<&str> = META_BEFORE.into_iter().chain(META_AFTER).chain([OMITTED]).collect();
+    let mut seen: Vec<(String, &str)> = Vec::with_capacity(columns.len());
+    for column in columns {
+        let name = column.name.as_str();
+        if let Some(reason) = refused_name(name) {
+            return refuse(name, reason);
+        }
+        let lower = name.to_lowercase();
+        if let Some(own) = own.iter().find(|own| **own == lower) {
+            return refuse(name, format!("has the name of sluice's own column {own}"));
+        }
+        if let Some((_, other)) = seen.iter().find(|(seen, _)| *seen == lower) {
+            return refuse(
+                name,
+                format!("has the name of column {other}, which Delta does not tell apart by case"),
+            );
+        }
+        seen.push((lower, name));
+    }
+    Ok(())
+}

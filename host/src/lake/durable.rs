@@ -1,0 +1,116 @@
+//! Local files that survive a power cut: the content is on the disk before the name is, and the name before we say so.
+//! `object_store` does not sync local files, so what decides about state is written here.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// Whether [`publish_new`] made the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Published {
+    /// The file is there, with our content.
+    Written,
+    /// A file of that name was there already and is untouched.
+    Exists,
+}
+
+/// Writes a new file that appears whole or not at all, and never replaces one. Blocking.
+pub fn publish_new(path: &Path, content: &[u8]) -> std::io::Result<Published> {
+    let staged = write_staged(path, content)?;
+    let linked = std::fs::hard_link(&staged, path);
+    let removed = std::fs::remove_file(&staged);
+    match linked {
+        Ok(()) => {
+            removed?;
+            sync_folder_of(path)?;
+            Ok(Published::Written)
+        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(Published::Exists),
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes a file that appears whole, in place of an older one if there is one. Blocking.
+pub fn replace(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    let staged = write_staged(path, content)?;
+    if let Err(error) = std::fs::rename(&staged, path) {
+        // The first error is the one to report.
+        let _ = std::fs::remove_file(&staged);
+        return Err(error);
+    }
+    sync_folder_of(path)
+}
+
+/// Brings a file that somebody else wrote, and its name, to the disk. Blocking.
+pub fn sync(path: &Path) -> std::io::Result<()> {
+    File::open(path)?.sync_all()?;
+    sync_folder_of(path)
+}
+
+/// Whether a file name is one that [`publish_new`] or [`replace`] left behind when they were cut off.
+pub fn is_staged_name(name: &str) -> bool {
+    name.starts_with('.') && name.ends_with(STAGED_SUFFIX)
+}
+
+const STAGED_SUFFIX: &str = ".sluice-tmp";
+
+fn write_staged(path: &Path, content: &[u8]) -> std::io::Result<PathBuf> {
+    let name = path
+        .file_name()
+        .ok_or_else(|| std::io::Error::from(ErrorKind::InvalidFilename))?
+        .to_string_lossy();
+    let staged = path.with_file_name(format!(".{name}.{}{STAGED_SUFFIX}", uuid::Uuid::new_v4().simple()));
+    let mut file = OpenOptions::new().write(true).create_new(true).open(&staged)?;
+    let written = file.write_all(content).and_then(|()| file.sync_all());
+    if let Err(error) = written {
+        let _ = std::fs::remove_file(&staged);
+        return Err(error);
+    }
+    Ok(staged)
+}
+
+fn sync_folder_of(path: &Path) -> std::io::Result<()> {
+    match path.parent() {
+        // Folders can be synced on Unix only.
+        Some(folder) if cfg!(unix) => File::open(folder)?.sync_all(),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_file_never_replaces_one_and_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("7.json");
+        assert_eq!(publish_new(&path, b"first").unwrap(), Published::Written);
+        assert_eq!(publish_new(&path, b"second").unwrap(), Published::Exists);
+        assert_eq!(std::fs::read(&path).unwrap(), b"first");
+        replace(&path, b"third").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"third");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn of_many_writers_one_wins() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("0.json");
+        let wins = std::thread::scope(|scope| {
+            let handles: Vec<_> = (0..8)
+                .map(|i| {
+                    let path = &path;
+                    scope.spawn(move || publish_new(path, &[i; 4096]).unwrap() == Published::Written)
+                })
+                .collect();
+            handles
+                .into_iter()
+                .filter_map(|handle| handle.join().unwrap().then_some(()))
+                .count()
+        });
+        assert_eq!(wins, 1);
+        let content = std::fs::read(&path).unwrap();
+        assert!(content.iter().all(|byte| *byte == content[0]) && content.len() == 4096);
+    }
+}

@@ -1,0 +1,375 @@
+//! Everything that can go wrong with a Delta table, in words that say what to do.
+
+use std::path::{Path, PathBuf};
+
+use deltalake::{DeltaTableError, ObjectStoreError};
+
+use crate::error::{Classify, ErrorKind};
+
+/// Why a table of the lake could not be opened, written or read. Texts name tables and columns, never values.
+#[derive(Debug, thiserror::Error)]
+pub enum LakeError {
+    /// A location that this build cannot write to.
+    #[error("cannot use {location} as a table: {reason}")]
+    Location {
+        /// As given, without query and credentials.
+        location: String,
+        /// What is wrong and what to give instead.
+        reason: String,
+    },
+    /// A Delta table that sluice did not make.
+    #[error(
+        "{table} is a Delta table that sluice did not make (it has no table property {property}): choose another \
+         target, or, if its columns follow sluice's contract, adopt it with ALTER TABLE ... SET TBLPROPERTIES \
+         ('{property}' = '1')"
+    )]
+    ForeignTable {
+        /// Location of the table.
+        table: String,
+        /// The property that is missing.
+        property: &'static str,
+    },
+    /// A table that a newer sluice wrote.
+    #[error("{table} needs a sluice that knows table format {needed}; this one knows up to {known}: upgrade sluice")]
+    NewerFormat {
+        /// Location of the table.
+        table: String,
+        /// What `sluice.min_version` says.
+        needed: String,
+        /// The newest format of this build.
+        known: u32,
+    },
+    /// A Delta feature under which sluice cannot write.
+    #[error("{table} uses {feature}, which sluice cannot write: {advice}")]
+    TableFeature {
+        /// Location of the table.
+        table: String,
+        /// Name of the feature.
+        feature: String,
+        /// The way on.
+        advice: &'static str,
+    },
+    /// A column name that cannot be in the table.
+    #[error(
+        "column {column} of {table} {reason}: rename it with `map`, or leave it out with `exclude`, in the table's \
+         configuration"
+    )]
+    ColumnName {
+        /// Location of the table.
+        table: String,
+        /// The column.
+        column: String,
+        /// Why it is refused.
+        reason: String,
+    },
+    /// A column type that Delta has no counterpart for.
+    #[error("column {column} of {table} has the type {found}, which Delta cannot hold: change it with a transform")]
+    ColumnType {
+        /// Location of the table.
+        table: String,
+        /// The column.
+        column: String,
+        /// The Arrow type.
+        found: String,
+    },
+    /// The table's column and the stream's column do not fit.
+    #[error(
+        "column {column} of {table} is {found} in the table and {wanted} in the stream: cast it back with a transform, \
+         re-snapshot into a new target, or leave the column out"
+    )]
+    SchemaChanged {
+        /// Location of the table.
+        table: String,
+        /// The column.
+        column: String,
+        /// Type (or name) in the table.
+        found: String,
+        /// Type (or name) that the stream now has.
+        wanted: String,
+    },
+    /// Another host has taken the stream over.
+    #[error(
+        "{table} is owned under fencing number {recorded} of {app_id}, and this process holds {held}: another host took \
+         the stream over, so stop this one"
+    )]
+    Fenced {
+        /// Location of the table.
+        table: String,
+        /// The transaction id that was compared.
+        app_id: String,
+        /// What this process wanted to record.
+        held: i64,
+        /// What the table has.
+        recorded: i64,
+    },
+    /// No space left.
+    #[error("no space left on the device that holds {}: free some, then start again", path.display())]
+    DiskFull {
+        /// The file that was being written.
+        path: PathBuf,
+        /// The system's answer.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file could not be read or written.
+    #[error("cannot {action} {}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's answer.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The store or the table's log answered with an error.
+    #[error("cannot {action} {table}")]
+    Delta {
+        /// What was tried.
+        action: &'static str,
+        /// Location of the table.
+        table: String,
+        /// What delta-rs said.
+        #[source]
+        source: Box<DeltaTableError>,
+    },
+    /// A chunk that does not have the table's shape: a fault of sluice.
+    #[error("a chunk for {table} does not fit: {reason}")]
+    Chunk {
+        /// Location of the table.
+        table: String,
+        /// What does not fit. No values.
+        reason: String,
+    },
+    /// Arrow or Parquet refused.
+    #[error("cannot {action} Parquet of {table}")]
+    Parquet {
+        /// What was tried.
+        action: &'static str,
+        /// Location of the table.
+        table: String,
+        /// What the library said.
+        #[source]
+        source: parquet::errors::ParquetError,
+    },
+    /// Other writers won every time.
+    #[error(
+        "gave up committing to {table} after {attempts} attempts, because other writers won each of them: try again"
+    )]
+    Contention {
+        /// Location of the table.
+        table: String,
+        /// How many attempts were made.
+        attempts: u32,
+    },
+    /// A commit was sent, and whether it arrived is not known. Nothing was cleaned up; a replay of the batch finds out.
+    #[error(
+        "sent version {version} to {table} and cannot find out whether it arrived: start again, the table's transaction \
+         id decides"
+    )]
+    CommitUnknown {
+        /// Location of the table.
+        table: String,
+        /// The version that was sent.
+        version: u64,
+        /// The last answer.
+        #[source]
+        source: Option<Box<LakeError>>,
+    },
+    /// The task that writes a shared table has ended.
+    #[error("the writer of {table} has stopped: {reason}")]
+    WriterStopped {
+        /// `facts` or `control`, or a location.
+        table: String,
+        /// Why.
+        reason: String,
+    },
+    /// The same failure, handed to each of the callers whose entries shared a commit.
+    #[error(transparent)]
+    Shared(std::sync::Arc<LakeError>),
+    /// A fault of sluice.
+    #[error("{0}")]
+    Internal(String),
+}
+
+impl LakeError {
+    /// An I/O error on a local file, with a full disk told apart.
+    pub(crate) fn io(action: &'static str, path: &Path, source: std::io::Error) -> LakeError {
+        let path = path.to_path_buf();
+        if is_disk_full(&source) {
+            LakeError::DiskFull { path, source }
+        } else {
+            LakeError::Io { action, path, source }
+        }
+    }
+
+    /// An error of delta-rs, with a full disk told apart.
+    pub(crate) fn delta(action: &'static str, table: &str, source: impl Into<DeltaTableError>) -> LakeError {
+        let source = source.into();
+        match full_disk_in(&source) {
+            Some(io) => LakeError::DiskFull {
+                path: PathBuf::from(table),
+                source: io,
+            },
+            None => LakeError::Delta {
+                action,
+                table: table.to_owned(),
+                source: Box::new(source),
+            },
+        }
+    }
+
+    /// An error of the Parquet writer; one that comes from the disk is told apart.
+    pub(crate) fn parquet(action: &'static str, table: &str, source: parquet::errors::ParquetError) -> LakeError {
+        match full_disk_in(&source) {
+            Some(io) => LakeError::DiskFull {
+                path: PathBuf::from(table),
+                source: io,
+            },
+            None => LakeError::Parquet {
+                action,
+                table: table.to_owned(),
+                source,
+            },
+        }
+    }
+}
+
+impl Classify for LakeError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            LakeError::Location { .. }
+            | LakeError::TableFeature { .. }
+            | LakeError::ColumnName { .. }
+            | LakeError::ColumnType { .. } => ErrorKind::Config,
+            LakeError::SchemaChanged { .. } => ErrorKind::SchemaChanged,
+            LakeError::ForeignTable { .. } | LakeError::NewerFormat { .. } | LakeError::Fenced { .. } => {
+                ErrorKind::State
+            }
+            LakeError::DiskFull { .. } | LakeError::Contention { .. } | LakeError::CommitUnknown { .. } => {
+                ErrorKind::Retryable
+            }
+            LakeError::Io { source, .. } => io_kind(source),
+            LakeError::Delta { source, .. } => delta_kind(source),
+            LakeError::Shared(inner) => inner.kind(),
+            LakeError::Chunk { .. }
+            | LakeError::Parquet { .. }
+            | LakeError::WriterStopped { .. }
+            | LakeError::Internal(_) => ErrorKind::Internal,
+        }
+    }
+}
+
+fn io_kind(source: &std::io::Error) -> ErrorKind {
+    use std::io::ErrorKind as Io;
+    match source.kind() {
+        Io::PermissionDenied | Io::ReadOnlyFilesystem | Io::NotADirectory | Io::IsADirectory | Io::InvalidFilename => {
+            ErrorKind::Config
+        }
+        _ => ErrorKind::Retryable,
+    }
+}
+
+fn delta_kind(source: &DeltaTableError) -> ErrorKind {
+    match source {
+        DeltaTableError::ObjectStore { source } => store_kind(source),
+        DeltaTableError::Io { source } => io_kind(source),
+        DeltaTableError::InvalidJsonLog { .. }
+        | DeltaTableError::InvalidStatsJson { .. }
+        | DeltaTableError::NotATable(_)
+        | DeltaTableError::MetadataError(_)
+        | DeltaTableError::NoSchema => ErrorKind::State,
+        DeltaTableError::InvalidTableLocation(_) | DeltaTableError::MissingFeature { .. } => ErrorKind::Config,
+        // The kernel wraps store errors in its own type, so its cause decides.
+        other => match cause_of::<ObjectStoreError>(other) {
+            Some(store) => store_kind(store),
+            None => match cause_of::<std::io::Error>(other) {
+                Some(io) => io_kind(io),
+                None => ErrorKind::Internal,
+            },
+        },
+    }
+}
+
+fn store_kind(source: &ObjectStoreError) -> ErrorKind {
+    match source {
+        ObjectStoreError::PermissionDenied { .. }
+        | ObjectStoreError::Unauthenticated { .. }
+        | ObjectStoreError::UnknownConfigurationKey { .. }
+        | ObjectStoreError::InvalidPath { .. } => ErrorKind::Config,
+        ObjectStoreError::NotSupported { .. } | ObjectStoreError::NotImplemented { .. } => ErrorKind::Internal,
+        ObjectStoreError::NotFound { .. } => ErrorKind::State,
+        _ => ErrorKind::Retryable,
+    }
+}
+
+fn cause_of<'a, T: std::error::Error + 'static>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a T> {
+    let mut current = Some(error);
+    while let Some(error) = current {
+        if let Some(found) = error.downcast_ref::<T>() {
+            return Some(found);
+        }
+        current = error.source();
+    }
+    None
+}
+
+fn is_disk_full(source: &std::io::Error) -> bool {
+    matches!(
+        source.kind(),
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
+    )
+}
+
+/// A copy of the I/O error that says "full", if one is among the causes. (The original stays inside a foreign type.)
+fn full_disk_in(error: &(dyn std::error::Error + 'static)) -> Option<std::io::Error> {
+    let io = cause_of::<std::io::Error>(error).filter(|io| is_disk_full(io))?;
+    Some(std::io::Error::from(io.kind()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_says_so_wherever_it_hides() {
+        let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let direct = LakeError::io("write", Path::new("/lake/t/a.parquet"), full());
+        let wrapped = LakeError::delta(
+            "write",
+            "/lake/t",
+            ObjectStoreError::Generic {
+                store: "LocalFileSystem",
+                source: Box::new(full()),
+            },
+        );
+        for error in [direct, wrapped] {
+            assert!(
+                error
+                    .to_string()
+                    .starts_with("no space left on the device that holds /lake/t"),
+                "{error}"
+            );
+            assert_eq!(error.kind(), ErrorKind::Retryable);
+        }
+    }
+
+    #[test]
+    fn store_errors_are_sorted_by_what_a_person_can_do() {
+        let denied = LakeError::io(
+            "read",
+            Path::new("/x"),
+            std::io::Error::from(std::io::ErrorKind::PermissionDenied),
+        );
+        assert_eq!(denied.kind(), ErrorKind::Config);
+        let away = LakeError::delta(
+            "read",
+            "t",
+            ObjectStoreError::Generic {
+                store: "S3",
+                source: "timed out".into(),
+            },
+        );
+        assert_eq!(away.kind(), ErrorKind::Retryable);
+    }
+}

@@ -1,0 +1,112 @@
+//! Small tables as a whole: written as one file, read back in one go. Facts and verdicts are such tables.
+
+use arrow::array::RecordBatch;
+use deltalake::kernel::{Add, EagerSnapshot, Remove};
+use deltalake::logstore::object_store::{ObjectStoreExt as _, path::Path};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+use super::encode::{FileEncoder, Layout};
+use super::log::{DeltaLog, blocking};
+use super::staging::add_action;
+use super::{LakeError, durable};
+
+/// Writes a batch as a new file that is not part of the table yet.
+pub async fn write_one(log: &DeltaLog, layout: &Layout, batch: &RecordBatch) -> Result<Add, LakeError> {
+    let mut encoder = FileEncoder::new(layout, batch.columns(), Vec::new())?;
+    encoder.write(batch.columns().to_vec())?;
+    let (bytes, _, stats) = encoder.finish()?;
+    let name = format!("part-{}.zstd.parquet", uuid::Uuid::new_v4());
+    let size = bytes.len() as u64;
+    if let Some(folder) = log.location().local() {
+        let path = folder.join(&name);
+        blocking(log.name(), move || {
+            durable::replace(&path, &bytes).map_err(|source| LakeError::io("write", &path, source))
+        })
+        .await??;
+    } else {
+        let store = log.store().object_store(None);
+        store
+            .put(&Path::from(name.as_str()), bytes.into())
+            .await
+            .map_err(|source| LakeError::delta("write a file of", log.name(), source))?;
+    }
+    Ok(add_action(name, size, stats))
+}
+
+/// Removes a file that [`write_one`] made and that no commit took.
+pub async fn discard(log: &DeltaLog, file: &Add) {
+    let store = log.store().object_store(None);
+    if let Err(error) = store.delete(&Path::from(file.path.as_str())).await {
+        tracing::warn!(table = log.name(), file = file.path, %error, "could not remove a file that is not in the table; vacuum will");
+    }
+}
+
+/// Whether any of these files is part of the table at the version that was last read.
+pub async fn any_active(log: &DeltaLog, files: &[Add]) -> Result<bool, LakeError> {
+    let snapshot = eager(log).await?;
+    let active = snapshot
+        .log_data()
+        .iter()
+        .any(|view| files.iter().any(|file| view.path() == file.path));
+    Ok(active)
+}
+
+/// All rows of the table at the version that was last read, with the actions that would remove its files.
+pub async fn read_all(log: &DeltaLog) -> Result<(Vec<RecordBatch>, Vec<Remove>), LakeError> {
+    let snapshot = eager(log).await?;
+    let mut batches = Vec::new();
+    let mut removes = Vec::new();
+    let views: Vec<_> = snapshot.log_data().iter().collect();
+    for view in views {
+        if view.deletion_vector_descriptor().is_some() {
+            return Err(LakeError::TableFeature {
+                table: log.name().to_owned(),
+                feature: "deletion vectors".to_owned(),
+                advice: "run REORG TABLE ... APPLY (PURGE) on it",
+            });
+        }
+        batches.extend(read_file(log, &view.object_store_path()).await?);
+        removes.push(view.remove_action(true));
+    }
+    Ok((batches, removes))
+}
+
+/// The rows of the file that was written last; none where the table has no file.
+pub async fn read_newest(log: &DeltaLog) -> Result<Vec<RecordBatch>, LakeError> {
+    let snapshot = eager(log).await?;
+    let newest = snapshot.log_data().iter().max_by_key(|view| view.modification_time());
+    match newest {
+        Some(view) => read_file(log, &view.object_store_path()).await,
+        None => Ok(Vec::new()),
+    }
+}
+
+async fn read_file(log: &DeltaLog, path: &Path) -> Result<Vec<RecordBatch>, LakeError> {
+    let failed = |source| LakeError::delta("read a file of", log.name(), source);
+    let bytes = log
+        .store()
+        .object_store(None)
+        .get(path)
+        .await
+        .map_err(failed)?
+        .bytes()
+        .await
+        .map_err(failed)?;
+    let table = log.name().to_owned();
+    blocking(log.name(), move || {
+        let failed = |source| LakeError::parquet("read", &table, source);
+        let reader = ParquetRecordBatchReaderBuilder::try_new(bytes)
+            .and_then(|builder| builder.build())
+            .map_err(failed)?;
+        reader
+            .map(|batch| batch.map_err(|source| failed(source.into())))
+            .collect::<Result<Vec<_>, LakeError>>()
+    })
+    .await?
+}
+
+async fn eager(log: &DeltaLog) -> Result<EagerSnapshot, LakeError> {
+    EagerSnapshot::try_new(log.store().as_ref(), Some(log.version()))
+        .await
+        .map_err(|source| LakeError::delta("read", log.name(), source))
+}

@@ -1,0 +1,7 @@
+//! The `sluice` binary: runs a command, prints what went wrong, exits with the code of its kind.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    sluice::cli::main()
+}

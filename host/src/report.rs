@@ -1,0 +1,144 @@
+//! What a running stream tells: events, and a summary at its end. The command line shows them; a library user takes
+//! them from [`crate::fanout::Streams::events`]. `docs/reference/json.md` documents the JSON form.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::error::ErrorKind;
+use crate::identity::{AppId, BatchId, CaptureInstance};
+use crate::lsn::{Lsn, Offset, UtcMicros};
+
+/// Something that happened to a table.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Event {
+    /// The stream is open and will go on from here.
+    Opened {
+        /// The table.
+        capture_instance: CaptureInstance,
+        /// Its bronze table.
+        target: PathBuf,
+        /// Its id in Delta's log.
+        app_id: AppId,
+        /// The last commit that is in bronze.
+        position: Option<Lsn>,
+        /// The next batch.
+        next_batch: BatchId,
+        /// The plugins of its chain, in order.
+        transform: Vec<String>,
+    },
+    /// A batch is in bronze.
+    Batch {
+        /// The table.
+        capture_instance: CaptureInstance,
+        /// Its number.
+        batch_id: BatchId,
+        /// Rows.
+        rows: u64,
+        /// Rows with operation 2.
+        inserts: u64,
+        /// Updates: an update counts once.
+        updates: u64,
+        /// Rows with operation 1.
+        deletes: u64,
+        /// The last commit.
+        end_lsn: Lsn,
+        /// When it was made on the source.
+        end_commit_ts: UtcMicros,
+        /// The version of bronze that holds it; absent for a batch without rows.
+        delta_version: Option<i64>,
+        /// From its plan to its commit.
+        duration_ms: u64,
+        /// It was planned by an earlier run.
+        replayed: bool,
+    },
+    /// The verdict moved.
+    Verdict {
+        /// The table.
+        capture_instance: CaptureInstance,
+        /// Every period that ends at or before this is complete.
+        finalized_until: UtcMicros,
+    },
+    /// A transient failure; the step will be tried again.
+    Retrying {
+        /// The table.
+        capture_instance: CaptureInstance,
+        /// What failed.
+        error: String,
+        /// Failures in a row.
+        failures: u32,
+        /// The pause before the next attempt.
+        pause_ms: u64,
+    },
+    /// Something that the operator should know and that does not stop the table.
+    Warning {
+        /// The table.
+        capture_instance: CaptureInstance,
+        /// What it is.
+        message: String,
+    },
+    /// The table stopped with an error; the others go on.
+    Failed {
+        /// The table.
+        capture_instance: CaptureInstance,
+        /// The kind, which decides the exit code.
+        kind: ErrorKind,
+        /// The whole chain of causes.
+        error: String,
+    },
+    /// The stream ended.
+    Table(TableSummary),
+}
+
+/// What a stream did from its start to its end.
+#[derive(Debug, Clone, Serialize)]
+pub struct TableSummary {
+    /// The table.
+    pub capture_instance: CaptureInstance,
+    /// Its bronze table.
+    pub target: PathBuf,
+    /// Rows written to bronze.
+    pub rows: u64,
+    /// Rows with operation 2.
+    pub inserts: u64,
+    /// Updates: an update counts once.
+    pub updates: u64,
+    /// Rows with operation 1.
+    pub deletes: u64,
+    /// Batches with rows.
+    pub batches: u64,
+    /// The last commit that is in bronze.
+    pub end_lsn: Option<Lsn>,
+    /// When it was made on the source.
+    pub end_commit_ts: Option<UtcMicros>,
+    /// Every period that ends at or before this is complete.
+    pub finalized_until: Option<UtcMicros>,
+    /// The plugins of the chain, in order, as `name@version`.
+    pub transform: Vec<String>,
+}
+
+impl TableSummary {
+    /// A summary of nothing yet.
+    pub fn new(capture_instance: CaptureInstance, target: PathBuf, transform: Vec<String>) -> TableSummary {
+        TableSummary {
+            capture_instance,
+            target,
+            rows: 0,
+            inserts: 0,
+            updates: 0,
+            deletes: 0,
+            batches: 0,
+            end_lsn: None,
+            end_commit_ts: None,
+            finalized_until: None,
+            transform,
+        }
+    }
+
+    /// Notes where the stream is.
+    pub fn at(&mut self, position: Option<Offset>) {
+        self.end_lsn = position.map(|offset| offset.lsn);
+        self.end_commit_ts = position.map(|offset| offset.commit_ts);
+    }
+}

@@ -1,0 +1,276 @@
+//! What can go wrong with the source, and what the operator should do about it.
+
+use crate::batch::BatchError;
+use crate::error::{Classify, ErrorKind};
+use crate::identity::CaptureInstance;
+use crate::lsn::Lsn;
+
+/// A failure on the way to, or in, the source database.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// No connection could be made.
+    #[error("cannot connect to {server}: {reason}; check that the server is up, and source.server")]
+    Connect {
+        /// Host and port.
+        server: String,
+        /// What the system said.
+        reason: String,
+    },
+    /// TLS failed.
+    #[error(
+        "cannot make a TLS connection to {server}: {reason}; if the server's certificate is self-signed, set source.server_certificate to its PEM file"
+    )]
+    Tls {
+        /// Host and port.
+        server: String,
+        /// What the TLS library said.
+        reason: String,
+    },
+    /// Error 18456.
+    #[error("{server} refused the login of user {user}: check source.user and source.password")]
+    Login {
+        /// Host and port.
+        server: String,
+        /// The user.
+        user: String,
+    },
+    /// Error 4060.
+    #[error(
+        "database {database} does not exist on {server}, or user {user} may not open it: check source.database, or run CREATE USER {quoted_user} FOR LOGIN {quoted_user} in it"
+    )]
+    Database {
+        /// Host and port.
+        server: String,
+        /// The database.
+        database: String,
+        /// The user.
+        user: String,
+        /// The user's name as T-SQL.
+        quoted_user: String,
+    },
+    /// CDC is off for the database.
+    #[error("CDC is not enabled on database {database}: a member of sysadmin has to run EXEC sys.sp_cdc_enable_db in it")]
+    CdcNotEnabled {
+        /// The database.
+        database: String,
+    },
+    /// No such capture instance.
+    #[error(
+        "database {database} shows user {user} no capture instance {capture_instance}{}. Correct capture_instance; or run EXEC sys.sp_cdc_enable_table for its table; or, if it exists, let this login see it: {grant}{}",
+        nearest.as_ref().map(|n| format!("; did you mean {n}?")).unwrap_or_default(),
+        if known.is_empty() { String::new() } else { format!(" (it sees: {})", known.join(", ")) }
+    )]
+    UnknownInstance {
+        /// The database.
+        database: String,
+        /// What was asked for.
+        capture_instance: CaptureInstance,
+        /// The nearest known name.
+        nearest: Option<String>,
+        /// The first few that the login can see.
+        known: Vec<String>,
+        /// The user.
+        user: String,
+        /// The statement that shows the instance to the login, if it exists.
+        grant: String,
+    },
+    /// Two capture instances differ only in case and neither matches exactly.
+    #[error("capture instances {names} differ only in case: write capture_instance exactly as one of them")]
+    AmbiguousInstance {
+        /// The names.
+        names: String,
+    },
+    /// A grant is missing.
+    #[error("user {user} may not read {object}: run {grant}")]
+    Permission {
+        /// The user.
+        user: String,
+        /// What cannot be read.
+        object: String,
+        /// The statement that mends it.
+        grant: String,
+    },
+    /// A captured column's type has no Delta type.
+    #[error(
+        "column {column} has type {source_type}, which this version of sluice cannot read: make a capture instance without it (EXEC sys.sp_cdc_enable_table … @captured_column_list) and name that one"
+    )]
+    UnsupportedType {
+        /// The column.
+        column: String,
+        /// Its type.
+        source_type: String,
+    },
+    /// A column's name clashes with a metadata column or with another column.
+    #[error("column {column} {reason}; leave it out with @captured_column_list, or rename it with the map transform")]
+    ColumnName {
+        /// The column.
+        column: String,
+        /// Why it cannot be used.
+        reason: String,
+    },
+    /// Capture has not written an entry yet.
+    #[error("capture has not processed any commit of database {database} yet: is the capture job running (SQL Server Agent)?")]
+    NotCaptured {
+        /// The database.
+        database: String,
+    },
+    /// Changes were cleaned up before they were read.
+    #[error(
+        "changes of {capture_instance} are lost: the next commit to read is from {from}, but the change table begins at {min_lsn}; CDC retention passed before they were read. Bronze is complete up to {up_to}. Decide how to go on before the stream can"
+    )]
+    Purged {
+        /// The table.
+        capture_instance: CaptureInstance,
+        /// The first LSN that was to be read.
+        from: Lsn,
+        /// The last commit that is safely in bronze.
+        up_to: String,
+        /// The first LSN that is left.
+        min_lsn: Lsn,
+    },
+    /// The server's log went back: a restored backup, or a replica that lags.
+    #[error(
+        "the source's max_lsn {max_lsn} is below the position {position} of {capture_instance}: the server was restored or failed over to an older copy. Nothing was read; point source.server at the current primary, or decide on a new checkpoint and app_id"
+    )]
+    WentBack {
+        /// The table.
+        capture_instance: CaptureInstance,
+        /// What the server says.
+        max_lsn: Lsn,
+        /// Where the stream is.
+        position: Lsn,
+    },
+    /// Any other error of the server.
+    #[error("SQL Server error {number} while {doing}: {message}")]
+    Server {
+        /// The error's number.
+        number: u32,
+        /// Its text.
+        message: String,
+        /// What sluice was doing.
+        doing: String,
+    },
+    /// The connection broke.
+    #[error("the connection broke while {doing}: {reason}")]
+    Broken {
+        /// What sluice was doing.
+        doing: String,
+        /// What the system said.
+        reason: String,
+    },
+    /// Nothing came in time.
+    #[error("no answer within {seconds} s while {doing}")]
+    Timeout {
+        /// What sluice was doing.
+        doing: String,
+        /// The time that was waited.
+        seconds: u64,
+    },
+    /// An answer did not have the expected form.
+    #[error("the server's answer while {doing} has an unexpected form: {reason}")]
+    Unexpected {
+        /// What sluice was doing.
+        doing: String,
+        /// What was wrong.
+        reason: String,
+    },
+    /// The rows themselves.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+}
+
+impl Classify for SourceError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            SourceError::Login { .. }
+            | SourceError::Database { .. }
+            | SourceError::CdcNotEnabled { .. }
+            | SourceError::UnknownInstance { .. }
+            | SourceError::AmbiguousInstance { .. }
+            | SourceError::Permission { .. }
+            | SourceError::UnsupportedType { .. }
+            | SourceError::ColumnName { .. }
+            | SourceError::Tls { .. } => ErrorKind::Config,
+            SourceError::Connect { .. }
+            | SourceError::NotCaptured { .. }
+            | SourceError::Broken { .. }
+            | SourceError::Timeout { .. } => ErrorKind::Retryable,
+            SourceError::Purged { .. } => ErrorKind::DataLoss,
+            SourceError::WentBack { .. } => ErrorKind::State,
+            SourceError::Server { number, .. } => kind_of_number(*number),
+            SourceError::Unexpected { .. } => ErrorKind::Internal,
+            SourceError::Batch(error) => error.kind(),
+        }
+    }
+}
+
+/// Transient errors come from Microsoft's documentation ("Troubleshoot transient connection errors", and the list of
+/// resource-governance errors of Azure SQL).
+fn kind_of_number(number: u32) -> ErrorKind {
+    match number {
+        // Deadlock victim, lock time-out, and the transient errors of Azure SQL.
+        1205 | 1222 | 40197 | 40501 | 40613 | 49918 | 49919 | 49920 | 10928 | 10929 => {
+            ErrorKind::Retryable
+        }
+        // Permission, object, CDC not enabled.
+        229 | 230 | 208 | 22901 | 22981 | 18456 | 4060 | 916 => ErrorKind::Config,
+        // Invalid column name: the table changed under the stream.
+        207 => ErrorKind::SchemaChanged,
+        _ => ErrorKind::Internal,
+    }
+}
+
+impl SourceError {
+    /// From tiberius.
+    pub(super) fn ask(error: tiberius::error::Error, doing: &str) -> SourceError {
+        use tiberius::error::Error;
+        match error {
+            Error::Server(token) => SourceError::server(token.code(), token.message(), doing),
+            Error::Io { message, .. } => SourceError::Broken { doing: doing.to_owned(), reason: message },
+            other => SourceError::Broken { doing: doing.to_owned(), reason: other.to_string() },
+        }
+    }
+
+    /// From mssql-tds. Its messages about rows can quote data, so only the kind of those is kept.
+    pub(super) fn stream(error: mssql_tds::error::Error, doing: &str) -> SourceError {
+        use mssql_tds::error::Error;
+        let doing = doing.to_owned();
+        match error {
+            Error::SqlServerError { diagnostics } => match diagnostics.errors.first() {
+                Some(first) => SourceError::server(first.number, &first.message, &doing),
+                None => SourceError::Broken { doing, reason: "an error without a number".to_owned() },
+            },
+            Error::TimeoutError(_) => SourceError::Broken { doing, reason: "timed out".to_owned() },
+            Error::Io(error) => SourceError::Broken { doing, reason: error.to_string() },
+            Error::ConnectionClosed(_) => SourceError::Broken { doing, reason: "closed by the server".to_owned() },
+            Error::ConnectionError(_) => SourceError::Broken { doing, reason: "connection error".to_owned() },
+            Error::ProtocolError(_) => SourceError::Broken { doing, reason: "the server's answer was cut or malformed".to_owned() },
+            _ => SourceError::Broken { doing, reason: "the driver gave up".to_owned() },
+        }
+    }
+
+    fn server(number: u32, message: &str, doing: &str) -> SourceError {
+        SourceError::Server {
+            number,
+            message: message.to_owned(),
+            doing: doing.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transient_numbers_are_retried_and_final_ones_are_not() {
+        for number in [1205, 1222, 40197, 40501, 40613, 49918, 49919, 49920, 10928, 10929] {
+            assert_eq!(kind_of_number(number), ErrorKind::Retryable, "{number}");
+        }
+        for number in [18456, 229, 208, 22901, 22981, 4060] {
+            assert_eq!(kind_of_number(number), ErrorKind::Config, "{number}");
+        }
+        assert_eq!(kind_of_number(207), ErrorKind::SchemaChanged);
+        assert_eq!(kind_of_number(8134), ErrorKind::Internal);
+    }
+}

@@ -1,0 +1,97 @@
+//! Why a table stopped.
+
+use std::sync::Arc;
+
+use crate::checkpoint::{CheckpointError, StateError};
+use crate::error::{Classify, ErrorKind};
+use crate::lake::LakeError;
+use crate::source::SourceError;
+use crate::transform::TransformError;
+
+/// The failure of one table's stream. The other tables go on.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamError {
+    /// On the way from the source.
+    #[error("{0}")]
+    Source(#[source] Arc<SourceError>),
+    /// In a component, or with its answer.
+    #[error(transparent)]
+    Transform(#[from] TransformError),
+    /// On the way to Delta.
+    #[error(transparent)]
+    Lake(#[from] LakeError),
+    /// With the checkpoint.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// The checkpoint and the tables do not belong together.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The chain is another than the one that the stream last ran with.
+    #[error(
+        "the transform chain changed since batch {batch}: it was {was}, and now is {is}. Bronze holds rows of the former. Set on_transform_change = \"continue\" to go on with the new chain from the next batch, or restore the former"
+    )]
+    TransformChanged {
+        /// The last batch with the former chain.
+        batch: i64,
+        /// The former chain, with its digests.
+        was: String,
+        /// The chain now.
+        is: String,
+    },
+    /// A batch that was planned under another chain cannot be replayed.
+    #[error(
+        "batch {batch} was planned with another transform chain ({was}, now {is}) and did not end: restore the former component, configuration and keys, so that it can be finished as it was begun"
+    )]
+    ReplayChanged {
+        /// The batch.
+        batch: i64,
+        /// The chain that it was planned with.
+        was: String,
+        /// The chain now.
+        is: String,
+    },
+    /// A task of this process ended without saying why.
+    #[error("a task of this table ended abruptly while {doing}; this is a fault of sluice")]
+    Task {
+        /// What it was doing.
+        doing: &'static str,
+    },
+}
+
+impl Classify for StreamError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            StreamError::Source(error) => error.kind(),
+            StreamError::Transform(error) => error.kind(),
+            StreamError::Lake(error) => error.kind(),
+            StreamError::Checkpoint(error) => error.kind(),
+            StreamError::State(error) => error.kind(),
+            StreamError::TransformChanged { .. } | StreamError::ReplayChanged { .. } => ErrorKind::Config,
+            StreamError::Task { .. } => ErrorKind::Internal,
+        }
+    }
+}
+
+impl StreamError {
+    /// Changes were lost before they were read: a person decides how to go on.
+    pub fn is_data_loss(&self) -> bool {
+        self.kind() == ErrorKind::DataLoss
+    }
+
+    /// The source's schema no longer fits.
+    pub fn is_schema_changed(&self) -> bool {
+        self.kind() == ErrorKind::SchemaChanged
+    }
+}
+
+impl From<SourceError> for StreamError {
+    fn from(error: SourceError) -> StreamError {
+        StreamError::Source(Arc::new(error))
+    }
+}
+
+impl From<Arc<SourceError>> for StreamError {
+    fn from(error: Arc<SourceError>) -> StreamError {
+        StreamError::Source(error)
+    }
+}

@@ -1,0 +1,166 @@
+//! Facts, then the verdict, for batches that are committed: behind the stream, in order, many streams in one commit.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::facts::{FactsEntry, FactsWriter};
+use crate::failpoint;
+use crate::lsn::{Offset, UtcMicros};
+use crate::report::Event;
+use crate::retry;
+use crate::error::{Classify, chain};
+use crate::lake::LakeError;
+use crate::verdict::{VerdictUpdate, VerdictWriter};
+
+use super::{Shared, StreamError, millis};
+
+/// Batches that may wait for their facts; more than these, and the stream waits too.
+const WAITING: usize = 64;
+
+/// One committed batch.
+pub(super) struct Committed {
+    /// Its facts row, and the rows of events that belong to it.
+    pub(super) entries: Vec<FactsEntry>,
+    /// Where the verdict may go.
+    pub(super) verdict: VerdictUpdate,
+}
+
+/// The stream's end of the publisher.
+pub(super) struct Publisher {
+    queue: Option<mpsc::Sender<Committed>>,
+    task: Option<JoinHandle<Result<Option<UtcMicros>, StreamError>>>,
+    closing: CancellationToken,
+}
+
+impl Publisher {
+    pub(super) fn start(
+        shared: Arc<Shared>,
+        instance: crate::identity::CaptureInstance,
+        facts: FactsWriter,
+        verdicts: VerdictWriter,
+        finalized: Option<UtcMicros>,
+    ) -> Publisher {
+        let (queue, waiting) = mpsc::channel(WAITING);
+        let closing = CancellationToken::new();
+        let work = Work { shared, instance, facts, verdicts, finalized, closing: closing.clone() };
+        Publisher { queue: Some(queue), task: Some(tokio::spawn(work.run(waiting))), closing }
+    }
+
+    /// Hands a batch over. An error is the one that stopped the publisher.
+    pub(super) async fn publish(&mut self, committed: Committed) -> Result<(), StreamError> {
+        let sent = match &self.queue {
+            Some(queue) => queue.send(committed).await.is_ok(),
+            None => false,
+        };
+        if sent {
+            return Ok(());
+        }
+        self.close().await?;
+        Err(StreamError::Task { doing: "writing its facts" })
+    }
+
+    /// Waits until everything is written. How far the table is final.
+    pub(super) async fn close(&mut self) -> Result<Option<UtcMicros>, StreamError> {
+        self.queue = None;
+        self.closing.cancel();
+        match self.task.take() {
+            Some(task) => task.await.unwrap_or(Err(StreamError::Task { doing: "writing its facts" })),
+            None => Ok(None),
+        }
+    }
+}
+
+struct Work {
+    shared: Arc<Shared>,
+    instance: crate::identity::CaptureInstance,
+    facts: FactsWriter,
+    verdicts: VerdictWriter,
+    finalized: Option<UtcMicros>,
+    /// The stream ends: groups are written now, not when their second is over.
+    closing: CancellationToken,
+}
+
+impl Work {
+    async fn run(mut self, mut waiting: mpsc::Receiver<Committed>) -> Result<Option<UtcMicros>, StreamError> {
+        let mut group = Vec::new();
+        // Everything that waits goes together: its rows in one commit, its last verdict instead of each.
+        while waiting.recv_many(&mut group, WAITING).await > 0 {
+            let mut last = None;
+            let appends: Vec<_> = group
+                .drain(..)
+                .flat_map(|committed: Committed| {
+                    last = Some(committed.verdict);
+                    committed.entries
+                })
+                .map(|entry| self.append(entry))
+                .collect();
+            let appended = self.unless_closing(futures::future::join_all(appends), self.facts.flush()).await;
+            appended.into_iter().collect::<Result<(), StreamError>>()?;
+            failpoint::pass(failpoint::AFTER_FACTS);
+            if let Some(update) = last {
+                self.advance(update).await?;
+            }
+            failpoint::pass(failpoint::AFTER_VERDICT);
+        }
+        Ok(self.finalized)
+    }
+
+    async fn append(&self, entry: FactsEntry) -> Result<(), StreamError> {
+        let facts = &self.facts;
+        self.retried(move || facts.append(entry.clone())).await
+    }
+
+    async fn advance(&mut self, update: VerdictUpdate) -> Result<(), StreamError> {
+        let end: Option<Offset> = update.end;
+        let granularity = update.granularity;
+        let verdicts = &self.verdicts;
+        let advance = self.retried(move || verdicts.advance(update.clone()));
+        self.unless_closing(advance, self.verdicts.flush()).await?;
+        let until = end.map(|offset| offset.commit_ts.truncated(granularity.period_us()));
+        if until > self.finalized
+            && let Some(finalized_until) = until
+        {
+            self.finalized = until;
+            self.shared.tell(Event::Verdict { capture_instance: self.instance.clone(), finalized_until });
+        }
+        Ok(())
+    }
+
+    /// Waits for a group's own time; when the stream ends meanwhile, asks for it at once.
+    async fn unless_closing<T>(&self, written: impl Future<Output = T>, flush: impl Future<Output = Result<(), LakeError>>) -> T {
+        tokio::pin!(written);
+        tokio::select! {
+            biased;
+            done = &mut written => return done,
+            () = self.closing.cancelled() => {}
+        }
+        // What the flush cannot do, the write itself reports.
+        let (done, _) = tokio::join!(written, flush);
+        done
+    }
+
+    /// Facts and verdicts can be written again from the checkpoint, so a store that is away only delays them.
+    async fn retried<F: Future<Output = Result<(), LakeError>>>(&self, write: impl Fn() -> F) -> Result<(), StreamError> {
+        let mut failures = 0;
+        loop {
+            let error = match write().await {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            failures += 1;
+            let Some(pause) = retry::pause(error.kind(), failures) else {
+                return Err(error.into());
+            };
+            self.shared.tell(Event::Retrying {
+                capture_instance: self.instance.clone(),
+                error: chain(&error),
+                failures,
+                pause_ms: millis(pause),
+            });
+            tokio::time::sleep(pause).await;
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! A chunk on its way through a chain: six metadata columns that no component changes, and the columns that they do.
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, StringArray};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute;
+use arrow::datatypes::{DataType, FieldRef, Int32Type};
+
+use super::error::RowAt;
+use super::plan::Input;
+use crate::shape::META_BEFORE;
+
+const START_LSN: usize = 1;
+const SEQVAL: usize = 2;
+const OPERATION: usize = 3;
+
+/// A chunk in the middle of a chain.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    pub(crate) rows: usize,
+    /// The columns of `META_BEFORE`, as they came.
+    pub(crate) meta: Vec<ArrayRef>,
+    pub(crate) meta_fields: Vec<FieldRef>,
+    /// The columns before the next step.
+    pub(crate) columns: Vec<ArrayRef>,
+    /// Which row of the chunk as it was read each row is; absent while none was dropped.
+    pub(crate) origin: Option<Vec<u32>>,
+}
+
+impl Chunk {
+    /// Takes a chunk apart and checks that it has the promised columns. Dictionaries among the captured columns are
+    /// decoded.
+    ///
+    /// # Errors
+    /// A sentence for an error message: what does not fit.
+    pub(crate) fn new(batch: &RecordBatch, inputs: &[Input]) -> Result<Chunk, String> {
+        let schema = batch.schema_ref();
+        let expected = META_BEFORE.len() + inputs.len();
+        if batch.num_columns() != expected {
+            return Err(format!("it has {} columns instead of {expected}", batch.num_columns()));
+        }
+        for (field, name) in schema.fields().iter().zip(META_BEFORE) {
+            if field.name() != name {
+                return Err(format!("column `{}` stands where `{name}` should", field.name()));
+            }
+        }
+        let (meta, captured) = batch.columns().split_at(META_BEFORE.len());
+        let names = schema.fields().iter().skip(META_BEFORE.len());
+        let columns = captured
+            .iter()
+            .zip(names)
+            .zip(inputs)
+            .map(|((array, field), input)| {
+                if *field.name() != input.name {
+                    return Err(format!("column `{}` stands where `{}` should", field.name(), input.name));
+                }
+                decoded(array, &input.data_type).map_err(|reason| format!("column `{}` {reason}", input.name))
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Chunk {
+            rows: batch.num_rows(),
+            meta: meta.to_vec(),
+            meta_fields: schema.fields().iter().take(META_BEFORE.len()).cloned().collect(),
+            columns,
+            origin: None,
+        })
+    }
+
+    /// The operation of each row.
+    ///
+    /// # Errors
+    /// A sentence for an error message: a value that is no operation.
+    pub(crate) fn operations(&self) -> Result<Vec<u8>, String> {
+        let operations = self.meta[OPERATION]
+            .as_primitive_opt::<Int32Type>()
+            .ok_or("`_operation` is not Int32")?;
+        operations
+            .iter()
+            .map(|operation| {
+                operation
+                    .and_then(|operation| u8::try_from(operation).ok())
+                    .filter(|operation| *operation <= 4)
+                    .ok_or_else(|| "`_operation` holds a value that is none".to_owned())
+            })
+            .collect()
+    }
+
+    /// A metadata column in a type that components can be given.
+    pub(crate) fn meta_column(&self, position: usize) -> Result<ArrayRef, String> {
+        let array = &self.meta[position];
+        let data_type = match array.data_type() {
+            DataType::Dictionary(_, values) => values.as_ref().clone(),
+            other => other.clone(),
+        };
+        decoded(array, &data_type).map_err(|reason| format!("column `{}` {reason}", META_BEFORE[position]))
+    }
+
+    /// `_start_lsn` and `_seqval`, to find the two rows of an update.
+    pub(crate) fn change_ids(&self) -> Result<ChangeIds, String> {
+        let text = |position| -> Result<StringArray, String> {
+            let array = self.meta_column(position)?;
+            let text = array.as_string_opt::<i32>().cloned();
+            text.ok_or_else(|| format!("`{}` is not Utf8", META_BEFORE[position]))
+        };
+        Ok(ChangeIds {
+            start_lsn: text(START_LSN)?,
+            seqval: text(SEQVAL)?,
+        })
+    }
+
+    /// Where a row of this chunk was when it was read.
+    pub(crate) fn row_at(&self, row: usize) -> RowAt {
+        let lsn = self.change_ids().ok().and_then(|ids| {
+            let lsn = &ids.start_lsn;
+            (row < lsn.len() && lsn.is_valid(row)).then(|| lsn.value(row).to_owned())
+        });
+        RowAt {
+            row: match &self.origin {
+                Some(origin) => origin.get(row).map_or(row, |row| *row as usize),
+                None => row,
+            },
+            lsn,
+        }
+    }
+
+    /// Replaces the columns by those after a step, and takes out the rows that the step dropped.
+    pub(crate) fn advance(&mut self, columns: Vec<ArrayRef>, kept: Option<BooleanBuffer>) -> Result<(), String> {
+        self.columns = columns;
+        let Some(kept) = kept else {
+            return Ok(());
+        };
+        let origin = match &self.origin {
+            Some(origin) => kept.set_indices().map(|row| origin[row]).collect(),
+            // The contract counts rows in 32 bits, and a chunk with more never gets here.
+            None => kept.set_indices_u32().collect(),
+        };
+        self.origin = Some(origin);
+        self.rows = kept.count_set_bits();
+        let kept = BooleanArray::new(kept, None);
+        for column in self.meta.iter_mut().chain(&mut self.columns) {
+            *column = compute::filter(column, &kept).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+}
+
+/// What tells changes apart.
+#[derive(Debug)]
+pub(crate) struct ChangeIds {
+    start_lsn: StringArray,
+    seqval: StringArray,
+}
+
+impl ChangeIds {
+    /// Whether rows `row` and `row + 1` belong to one change.
+    pub(crate) fn same(&self, row: usize) -> bool {
+        let equal = |array: &StringArray| {
+            array.is_valid(row) && array.is_valid(row + 1) && array.value(row) == array.value(row + 1)
+        };
+        equal(&self.start_lsn) && equal(&self.seqval)
+    }
+}
+
+fn decoded(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, String> {
+    match array.data_type() {
+        same if same == data_type => Ok(array.clone()),
+        DataType::Dictionary(_, values) if values.as_ref() == data_type => {
+            compute::cast(array, data_type).map_err(|error| format!("cannot be decoded: {error}"))
+        }
+        other => Err(format!("has type {other} instead of {data_type}")),
+    }
+}

@@ -1,0 +1,352 @@
+//! From the bytes of a file to compiled code that may be instantiated: everything that is refused by name is refused
+//! here, before a single instruction of the component runs.
+
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+use wasmparser::{Parser, Payload};
+use wasmtime::component::{Component, HasSelf, Linker};
+use wit_component::{ComponentEncoder, DecodedWasm};
+use wit_parser::{FunctionKind, Resolve, World, WorldItem};
+
+use super::bindings::{PACKAGE, VERSIONS, v0_1};
+use super::error::{listing, quoted};
+use super::sandbox::HostState;
+use crate::error::ErrorKind;
+
+/// The largest file that is taken. A component of a language runtime is about 20 MB.
+pub(crate) const MAX_FILE_BYTES: u64 = 128 << 20;
+/// The custom section in which a build says what the component is called.
+const INFO_SECTION: &str = "sluice:plugin";
+
+/// Why a plugin cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PluginError {
+    /// No file and no built-in component has the name.
+    #[error("there is no plugin `{plugin}`{}; {}", in_dir(.dir), listing("there are", .known))]
+    Unknown {
+        /// The name that was asked for.
+        plugin: String,
+        /// The directory that was looked through.
+        dir: Option<String>,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// The name could not be a file's.
+    #[error("`{0}` is no plugin name; use NAME or NAME@VERSION of letters, digits, `.`, `-` and `_`")]
+    BadName(String),
+    /// Several versions are there and none was asked for.
+    #[error("plugin `{plugin}` is there in several versions: {}; ask for one as `{plugin}@VERSION`", quoted(.files))]
+    Ambiguous {
+        /// The name that was asked for.
+        plugin: String,
+        /// The files that fit.
+        files: Vec<String>,
+    },
+    /// A file has the name of a component that is part of the binary.
+    #[error("{file} has the name of the built-in component `{plugin}`; rename the file")]
+    HidesBuiltin {
+        /// The file.
+        file: String,
+        /// The built-in component.
+        plugin: String,
+    },
+    /// The version inside the component is another than the one asked for.
+    #[error("{file} is version {found}, and version {wanted} is asked for")]
+    OtherVersion {
+        /// The file.
+        file: String,
+        /// The version that it says it has.
+        found: String,
+        /// The version in the configuration or in the file's name.
+        wanted: String,
+    },
+    /// The file is not the one that was pinned.
+    #[error("{file} has SHA-256 {found}, and {wanted} is pinned; restore that file, or change the pin")]
+    OtherDigest {
+        /// The file.
+        file: String,
+        /// Its digest.
+        found: String,
+        /// The pin.
+        wanted: String,
+    },
+    /// The file or the directory cannot be read.
+    #[error("{file} cannot be read: {reason}")]
+    Unreadable {
+        /// The file or directory.
+        file: String,
+        /// The system's reason.
+        reason: String,
+    },
+    /// The bytes are no usable component.
+    #[error("{file}: {reason}")]
+    Damaged {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// It imports something that is not offered.
+    #[error("{file}: the component imports `{import}`, which sluice does not offer; it may import {}", quoted(&offered()))]
+    UnknownImport {
+        /// The file.
+        file: String,
+        /// The import.
+        import: String,
+    },
+    /// It does not export the contract.
+    #[error("{file}: the component does not export `{}`, so it is no sluice transform", export(VERSIONS[0]))]
+    NoTransform {
+        /// The file.
+        file: String,
+    },
+    /// It is written for a version of the contract that this sluice does not know.
+    #[error(
+        "{file}: the component is written for {PACKAGE}@{found}, and this sluice knows {}; build it for one of them, or \
+         use another sluice",
+        VERSIONS.join(", ")
+    )]
+    OtherContract {
+        /// The file.
+        file: String,
+        /// The version that it exports.
+        found: String,
+    },
+    /// It exports asynchronous functions.
+    #[error("{file}: the component exports the asynchronous function `{function}`; transforms are synchronous")]
+    Async {
+        /// The file.
+        file: String,
+        /// The function.
+        function: String,
+    },
+}
+
+/// What a component says about itself in its `sluice:plugin` section.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+pub(crate) struct PluginInfo {
+    pub(crate) version: String,
+}
+
+/// A component that was checked and compiled, once per process for the same bytes.
+pub(crate) struct Compiled {
+    /// SHA-256 of the file, in lower-case hex.
+    pub(crate) sha256: String,
+    /// The file as it was read.
+    pub(crate) bytes: Arc<[u8]>,
+    pub(crate) info: Option<PluginInfo>,
+    /// The version of the contract that it is written for.
+    pub(crate) wit: &'static str,
+    pub(crate) pre: v0_1::PluginPre<HostState>,
+}
+
+impl PluginError {
+    /// A person mends a name or a pin; a component that is not acceptable is refused.
+    pub(crate) fn kind(&self) -> ErrorKind {
+        match self {
+            PluginError::Unknown { .. }
+            | PluginError::BadName(_)
+            | PluginError::Ambiguous { .. }
+            | PluginError::HidesBuiltin { .. }
+            | PluginError::OtherVersion { .. }
+            | PluginError::OtherDigest { .. }
+            | PluginError::Unreadable { .. } => ErrorKind::Config,
+            PluginError::Damaged { .. }
+            | PluginError::UnknownImport { .. }
+            | PluginError::NoTransform { .. }
+            | PluginError::OtherContract { .. }
+            | PluginError::Async { .. } => ErrorKind::ComponentRefused,
+        }
+    }
+}
+
+impl Compiled {
+    /// Checks and compiles `bytes`, which were read from `file`.
+    pub(crate) fn new(
+        engine: &wasmtime::Engine,
+        file: &str,
+        sha256: String,
+        bytes: Arc<[u8]>,
+    ) -> Result<Compiled, PluginError> {
+        let inspected = inspect(file, &bytes)?;
+        let damaged = |what: &str, error: wasmtime::Error| PluginError::Damaged {
+            file: file.to_owned(),
+            reason: format!("{what}: {error:#}"),
+        };
+        let component = inspected.component.as_deref().unwrap_or(&bytes);
+        let component =
+            Component::from_binary(engine, component).map_err(|e| damaged("cannot be compiled", e))?;
+        let mut linker = Linker::<HostState>::new(engine);
+        v0_1::Plugin::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)
+            .map_err(|e| damaged("cannot be linked", e))?;
+        let pre = linker
+            .instantiate_pre(&component)
+            .and_then(v0_1::PluginPre::new)
+            .map_err(|e| damaged("does not fit the contract", e))?;
+        Ok(Compiled {
+            sha256,
+            info: inspected.info,
+            wit: inspected.wit,
+            bytes,
+            pre,
+        })
+    }
+}
+
+/// SHA-256 in lower-case hex.
+pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
+    Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// What can be said of a component before it is compiled.
+#[derive(Debug)]
+struct Inspected {
+    /// The component that was made of a core module; absent when the file is one already.
+    component: Option<Vec<u8>>,
+    info: Option<PluginInfo>,
+    wit: &'static str,
+}
+
+fn inspect(file: &str, bytes: &[u8]) -> Result<Inspected, PluginError> {
+    let damaged = |reason: String| PluginError::Damaged {
+        file: file.to_owned(),
+        reason,
+    };
+    if !bytes.starts_with(b"\0asm") {
+        return Err(damaged("the file is no WebAssembly".to_owned()));
+    }
+    let info = plugin_info(bytes).map_err(&damaged)?;
+    let component = if Parser::is_component(bytes) {
+        None
+    } else {
+        let encoded = ComponentEncoder::default()
+            .validate(true)
+            .module(bytes)
+            .and_then(|mut encoder| encoder.encode())
+            .map_err(|error| {
+                damaged(format!(
+                    "the file is a core module and cannot be made a component: {error:#}"
+                ))
+            })?;
+        Some(encoded)
+    };
+    let decoded = wit_component::decode(component.as_deref().unwrap_or(bytes))
+        .map_err(|error| damaged(format!("the file is cut or damaged: {error:#}")))?;
+    let DecodedWasm::Component(resolve, world) = decoded else {
+        return Err(damaged("the file is a WIT package, not a component".to_owned()));
+    };
+    let world = &resolve.worlds[world];
+    check_imports(file, &resolve, world)?;
+    check_async(file, &resolve, world)?;
+    Ok(Inspected {
+        component,
+        info,
+        wit: contract_version(file, &resolve, world)?,
+    })
+}
+
+/// Reads the `sluice:plugin` section of the outermost component or module.
+fn plugin_info(bytes: &[u8]) -> Result<Option<PluginInfo>, String> {
+    let mut depth = 0_usize;
+    let mut info = None;
+    for payload in Parser::new(0).parse_all(bytes) {
+        match payload.map_err(|error| format!("the file is cut or damaged: {error}"))? {
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+            Payload::End(_) => depth = depth.saturating_sub(1),
+            Payload::CustomSection(section) if depth == 0 && section.name() == INFO_SECTION => {
+                let parsed = serde_json::from_slice(section.data())
+                    .map_err(|error| format!("the section `{INFO_SECTION}` cannot be read: {error}"))?;
+                info = Some(parsed);
+            }
+            _ => {}
+        }
+    }
+    Ok(info)
+}
+
+fn check_imports(file: &str, resolve: &Resolve, world: &World) -> Result<(), PluginError> {
+    let offered = offered();
+    for key in world.imports.keys() {
+        let import = resolve.name_world_key(key);
+        if !offered.contains(&import) && !types().contains(&import) {
+            return Err(PluginError::UnknownImport {
+                file: file.to_owned(),
+                import,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn check_async(file: &str, resolve: &Resolve, world: &World) -> Result<(), PluginError> {
+    for item in world.exports.values() {
+        let functions: Vec<_> = match item {
+            WorldItem::Interface { id, .. } => resolve.interfaces[*id].functions.values().collect(),
+            WorldItem::Function(function) => vec![function],
+            WorldItem::Type { .. } => Vec::new(),
+        };
+        for function in functions {
+            if matches!(
+                function.kind,
+                FunctionKind::AsyncFreestanding | FunctionKind::AsyncMethod(_) | FunctionKind::AsyncStatic(_)
+            ) {
+                return Err(PluginError::Async {
+                    file: file.to_owned(),
+                    function: function.name.clone(),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The newest version of the contract that the component exports and this sluice knows.
+fn contract_version(file: &str, resolve: &Resolve, world: &World) -> Result<&'static str, PluginError> {
+    let exports: Vec<String> = world
+        .exports
+        .keys()
+        .map(|key| resolve.name_world_key(key))
+        .collect();
+    if let Some(version) = VERSIONS.into_iter().find(|version| exports.contains(&export(version))) {
+        return Ok(version);
+    }
+    let prefix = export("");
+    match exports.iter().find_map(|name| name.strip_prefix(&prefix)) {
+        Some(found) => Err(PluginError::OtherContract {
+            file: file.to_owned(),
+            found: found.to_owned(),
+        }),
+        None => Err(PluginError::NoTransform { file: file.to_owned() }),
+    }
+}
+
+fn export(version: &str) -> String {
+    format!("{PACKAGE}/transform@{version}")
+}
+
+/// The interfaces with functions that a component may import.
+fn offered() -> Vec<String> {
+    VERSIONS
+        .iter()
+        .flat_map(|version| ["log", "keyed"].map(|name| format!("{PACKAGE}/{name}@{version}")))
+        .collect()
+}
+
+/// The interfaces without functions that a component imports for their types.
+fn types() -> Vec<String> {
+    VERSIONS
+        .iter()
+        .map(|version| format!("{PACKAGE}/types@{version}"))
+        .collect()
+}
+
+fn in_dir(dir: &Option<String>) -> String {
+    match dir {
+        Some(dir) => format!(" in {dir} or built in"),
+        None => " (and no `[plugins] dir` is set)".to_owned(),
+    }
+}

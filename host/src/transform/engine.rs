@@ -1,0 +1,164 @@
+//! The process's WebAssembly engine: its settings, its clock, and the components that it has compiled.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use wasmtime::Config;
+
+use super::component::{Compiled, PluginError, sha256_hex};
+use super::error::TransformError;
+use super::limits::STACK_BYTES;
+use super::registry::{BuiltinComponent, Found, Registry};
+
+/// How often the engine's epoch moves, and so how late a deadline can be noticed.
+pub(crate) const TICK: Duration = Duration::from_millis(10);
+
+/// The engine. One per process; cheap to share, and safe to use from any number of threads.
+pub struct Engine {
+    wasmtime: wasmtime::Engine,
+    registry: Registry,
+    compiled: Mutex<HashMap<String, Slot>>,
+    ticker: Option<Ticker>,
+}
+
+/// One lock a digest, so that two tables never compile the same bytes twice and never wait for other bytes.
+type Slot = Arc<Mutex<Option<Arc<Compiled>>>>;
+
+/// A component under the name that a table uses for it.
+#[derive(Clone)]
+pub(crate) struct Plugin {
+    /// Without a version.
+    pub(crate) name: String,
+    /// What the component says, else what its file's name says, else `unversioned`.
+    pub(crate) version: String,
+    pub(crate) compiled: Arc<Compiled>,
+}
+
+impl Engine {
+    /// Starts the engine. `plugins_dir` is looked into only when a plugin is asked for.
+    pub fn new(
+        plugins_dir: Option<PathBuf>,
+        builtins: &'static [BuiltinComponent],
+    ) -> Result<Arc<Engine>, TransformError> {
+        let wasmtime =
+            wasmtime::Engine::new(&settings()).map_err(|e| TransformError::Engine(format!("{e:#}")))?;
+        let ticker =
+            Ticker::start(wasmtime.clone()).map_err(|e| TransformError::Engine(e.to_string()))?;
+        Ok(Arc::new(Engine {
+            wasmtime,
+            registry: Registry::new(plugins_dir, builtins),
+            compiled: Mutex::default(),
+            ticker: Some(ticker),
+        }))
+    }
+
+    /// Finds, checks and compiles a plugin; the second time it is only found.
+    pub(crate) fn plugin(&self, plugin: &str, pin: Option<&str>) -> Result<Plugin, PluginError> {
+        let found = self.registry.find(plugin)?;
+        let sha256 = sha256_hex(&found.bytes);
+        if let Some(wanted) = pin
+            && !wanted.eq_ignore_ascii_case(&sha256)
+        {
+            return Err(PluginError::OtherDigest {
+                file: found.file,
+                found: sha256,
+                wanted: wanted.to_owned(),
+            });
+        }
+        let compiled = self.compiled(&found, sha256)?;
+        let (name, wanted) = match plugin.split_once('@') {
+            Some((name, version)) => (name, Some(version)),
+            None => (plugin, None),
+        };
+        let inside = compiled.info.as_ref().map(|info| info.version.as_str());
+        let version = inside.or(found.version.as_deref()).unwrap_or("unversioned");
+        for wanted in [wanted, found.version.as_deref()].into_iter().flatten() {
+            if wanted != version {
+                return Err(PluginError::OtherVersion {
+                    file: found.file,
+                    found: version.to_owned(),
+                    wanted: wanted.to_owned(),
+                });
+            }
+        }
+        Ok(Plugin {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            compiled,
+        })
+    }
+
+    fn compiled(&self, found: &Found, sha256: String) -> Result<Arc<Compiled>, PluginError> {
+        let slot = {
+            let mut slots = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(slots.entry(sha256.clone()).or_default())
+        };
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(compiled) = &*slot {
+            return Ok(Arc::clone(compiled));
+        }
+        let compiled = Compiled::new(&self.wasmtime, &found.file, sha256, Arc::clone(&found.bytes))?;
+        Ok(Arc::clone(slot.insert(Arc::new(compiled))))
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("registry", &self.registry)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if let Some(ticker) = self.ticker.take() {
+            ticker.stop();
+        }
+    }
+}
+
+/// The same input must give the same bytes, and every loop must be stoppable.
+fn settings() -> Config {
+    let mut config = Config::new();
+    config
+        .epoch_interruption(true)
+        .consume_fuel(false)
+        .max_wasm_stack(STACK_BYTES)
+        .cranelift_nan_canonicalization(true)
+        .relaxed_simd_deterministic(true)
+        .wasm_memory64(false)
+        .wasm_component_model(true);
+    config
+}
+
+/// The thread that moves the epoch. It ends when its sender is dropped.
+struct Ticker {
+    alive: mpsc::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Ticker {
+    fn start(engine: wasmtime::Engine) -> std::io::Result<Ticker> {
+        let (alive, dropped) = mpsc::channel();
+        let thread = std::thread::Builder::new()
+            .name("sluice-epoch".to_owned())
+            .spawn(move || {
+                while dropped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+                    engine.increment_epoch();
+                }
+            })?;
+        Ok(Ticker { alive, thread })
+    }
+
+    fn stop(self) {
+        drop(self.alive);
+        // The thread runs no code that panics; if it did, there would be nothing left to stop.
+        let _ = self.thread.join();
+    }
+}

@@ -1,0 +1,309 @@
+//! What can go wrong between a chunk and its transformed form. No message holds a value of the table or text that a
+//! component wrote after it had seen one.
+
+use std::fmt;
+
+use super::check::Invalid;
+use super::component::PluginError;
+use super::limits::STACK_BYTES;
+use super::plan::PlanFault;
+use crate::error::{Classify, ErrorKind};
+
+/// A chain that could not be opened, or a chunk that it did not accept. Nothing of such a chunk comes out.
+#[derive(Debug, thiserror::Error)]
+pub enum TransformError {
+    /// The WebAssembly engine did not start.
+    #[error("the WebAssembly engine cannot start: {0}")]
+    Engine(String),
+    /// A transform is set up wrongly.
+    #[error("{place}: {fault}")]
+    Config {
+        /// Which transform.
+        place: Place,
+        /// What is wrong.
+        fault: ConfigFault,
+    },
+    /// The component failed, overran a limit, or gave an answer that is not valid.
+    #[error("{place}: {fault}")]
+    Refused {
+        /// Which transform.
+        place: Place,
+        /// What it did.
+        fault: Fault,
+    },
+    /// The table and its chain do not go together.
+    #[error("table {table}: {fault}")]
+    Table {
+        /// Capture instance.
+        table: String,
+        /// Why.
+        fault: TableFault,
+    },
+    /// A raw value of a protected column stands in the output of its row.
+    #[error(
+        "table {table}: the value of protected column `{protected}` appears in output column `{output}`, {at}; mask \
+         `{output}`, drop it, or take `{protected}` out of `protect`"
+    )]
+    Leak {
+        /// Capture instance.
+        table: String,
+        /// The protected source column.
+        protected: String,
+        /// The output column that shows its value.
+        output: String,
+        /// The row.
+        at: RowAt,
+    },
+    /// The chunk is not what the chain was opened for. A fault of sluice.
+    #[error("table {table}: the chunk does not fit its transforms: {reason}")]
+    Chunk {
+        /// Capture instance.
+        table: String,
+        /// What does not fit.
+        reason: String,
+    },
+}
+
+/// One transform of one table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Capture instance.
+    pub table: String,
+    /// Position in the table's list, from 1.
+    pub step: usize,
+    /// The plugin as the configuration names it.
+    pub plugin: String,
+}
+
+/// One row of a chunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowAt {
+    /// Position in the chunk as it was read, from 0.
+    pub row: usize,
+    /// Its commit LSN, in text form.
+    pub lsn: Option<String>,
+}
+
+/// What is wrong with the configuration of a transform.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigFault {
+    /// The plugin is not there, or not usable.
+    #[error(transparent)]
+    Plugin(#[from] PluginError),
+    /// The transform asks for a key that nobody has.
+    #[error("there is no key `{key}`; {}", listing("keys are", .known))]
+    UnknownKey {
+        /// The name that was asked for.
+        key: String,
+        /// The names that there are.
+        known: Vec<String>,
+    },
+    /// The component does not take its configuration.
+    #[error("config{}: {reason}", at_path(.path))]
+    Option {
+        /// Where, as the component writes paths; empty for the whole.
+        path: String,
+        /// Why, in the component's words (it has seen no data yet).
+        reason: String,
+    },
+    /// The configuration says nothing about these columns, and that is an error.
+    #[error(
+        "the configuration does not say what to do with {}; name each, or set `unlisted` to what shall happen to them",
+        columns(.0)
+    )]
+    Unlisted(Vec<String>),
+    /// The configuration names columns that are not there.
+    #[error("the configuration names {}, which the table does not have", columns(.0))]
+    Missing(Vec<String>),
+    /// The method does not work on a column of this type.
+    #[error("column `{column}`: {reason}")]
+    Unsupported {
+        /// The column.
+        column: String,
+        /// Why, in the component's words (it has seen no data yet).
+        reason: String,
+    },
+    /// Quarantine is not there yet.
+    #[error("`on_error = \"quarantine\"` is not available yet; use \"fail\"")]
+    Quarantine,
+}
+
+/// What a component did that its batch is refused for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// It trapped.
+    #[error("the component trapped: {0}")]
+    Trap(String),
+    /// It asked for more linear memory than it may have.
+    #[error("the component overran its memory limit of {bytes} bytes; raise `memory`, or read smaller chunks")]
+    Memory {
+        /// The limit.
+        bytes: u64,
+    },
+    /// It asked for more table elements, instances, tables or memories than any component may have.
+    #[error("the component overran a fixed limit on tables, memories or instances")]
+    Structure,
+    /// It ran for too long.
+    #[error("the component overran its deadline of {ms} ms; raise `deadline`, or mend the component")]
+    Deadline {
+        /// The limit.
+        ms: u128,
+    },
+    /// It handed over too much.
+    #[error("the component handed over more than its limit of {bytes} bytes; raise `output`, or read smaller chunks")]
+    Output {
+        /// The limit.
+        bytes: u64,
+    },
+    /// It recursed too deeply.
+    #[error("the component overran its stack of {STACK_BYTES} bytes")]
+    Stack,
+    /// Its answer does not follow the canonical ABI (a pointer out of bounds, text that is not UTF-8 …).
+    #[error("the component gave an answer that cannot be read")]
+    Unreadable,
+    /// Its exports have other types than the contract's.
+    #[error("the component exports the contract's functions with other types; build it against `wit/` of this sluice")]
+    Signature,
+    /// Its plan does not hold together.
+    #[error("the component gave an invalid plan: {0}")]
+    Plan(PlanFault),
+    /// A later instance did not give the plan that the first one gave.
+    #[error("the component opened differently than before for the same table and configuration")]
+    PlanChanged,
+    /// Its columns, drops or rejects are not valid.
+    #[error("the component gave an invalid answer: {0}")]
+    Invalid(Invalid),
+    /// It rejected rows, and the table says that this is a failure.
+    #[error("column `{column}`, {at}: rejected with code `{code}`{}", others(*count))]
+    Rejected {
+        /// The column at fault.
+        column: String,
+        /// The component's code.
+        code: String,
+        /// The first rejected row.
+        at: RowAt,
+        /// How many rejects there were.
+        count: usize,
+    },
+    /// It refused the whole batch.
+    #[error("the component refused the batch with code `{code}`{}", place_of(column.as_deref(), at.as_ref()))]
+    Failed {
+        /// The component's code.
+        code: String,
+        /// The column that it blames.
+        column: Option<String>,
+        /// The row that it blames.
+        at: Option<RowAt>,
+    },
+}
+
+/// Why a table and its chain do not go together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TableFault {
+    /// `protect` names a column that is not captured.
+    #[error("`protect` names {}, which the capture instance does not have", columns(.0))]
+    UnknownProtected(Vec<String>),
+    /// A protected column would reach the lake as it is.
+    #[error(
+        "protected column `{column}` passes the transforms unchanged, as `{output}`; mask it, drop it, or take it out of \
+         `protect`"
+    )]
+    Unmasked {
+        /// The source column.
+        column: String,
+        /// Its name in the output.
+        output: String,
+    },
+    /// No component can be given a column of this type.
+    #[error("column `{column}` has type {data_type}, which transforms cannot take; leave the column out")]
+    Unsupported {
+        /// The source column.
+        column: String,
+        /// Its Arrow type.
+        data_type: String,
+    },
+}
+
+impl Fault {
+    /// Whether the same chunk may fare better on another instance. A deadline depends on the machine's mood and is never
+    /// tried again; a reject or a refusal is an answer, not a failure.
+    pub(crate) fn condemns_instance(&self) -> bool {
+        !matches!(
+            self,
+            Fault::Deadline { .. } | Fault::Rejected { .. } | Fault::Failed { .. }
+        )
+    }
+}
+
+impl Classify for TransformError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            TransformError::Engine(_) | TransformError::Chunk { .. } => ErrorKind::Internal,
+            TransformError::Config {
+                fault: ConfigFault::Plugin(fault),
+                ..
+            } => fault.kind(),
+            TransformError::Config { .. } | TransformError::Table { .. } => ErrorKind::Config,
+            TransformError::Refused { .. } | TransformError::Leak { .. } => ErrorKind::ComponentRefused,
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "table {}, transform {} (`{}`)", self.table, self.step, self.plugin)
+    }
+}
+
+impl fmt::Display for RowAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "row {} of the chunk", self.row)?;
+        match &self.lsn {
+            Some(lsn) => write!(f, " (LSN {lsn})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// `` `a`, `b` `` with the word before it.
+pub(crate) fn columns(names: &[String]) -> String {
+    let word = if names.len() == 1 { "column" } else { "columns" };
+    format!("{word} {}", quoted(names))
+}
+
+/// `` `a`, `b` ``.
+pub(crate) fn quoted(names: &[String]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    quoted.join(", ")
+}
+
+/// `what `` `a`, `b` ``, or that there are none.
+pub(crate) fn listing(what: &str, names: &[String]) -> String {
+    if names.is_empty() {
+        "there are none".to_owned()
+    } else {
+        format!("{what} {}", quoted(names))
+    }
+}
+
+fn at_path(path: &str) -> String {
+    if path.is_empty() {
+        String::new()
+    } else {
+        format!(" at `{path}`")
+    }
+}
+
+fn others(count: usize) -> String {
+    match count {
+        0 | 1 => String::new(),
+        2 => " (and one more row)".to_owned(),
+        _ => format!(" (and {} more rows)", count - 1),
+    }
+}
+
+fn place_of(column: Option<&str>, at: Option<&RowAt>) -> String {
+    let column = column.map(|column| format!(", column `{column}`"));
+    let at = at.map(|at| format!(", {at}"));
+    column.unwrap_or_default() + &at.unwrap_or_default()
+}

@@ -1,0 +1,48 @@
+//! WebAssembly transforms: a table's chain of sandboxed components, and the checks that make it fail closed.
+//!
+//! The way of a chunk: [`Chain::apply`] takes it apart (`chunk`), each `step` lends the columns that its component reads
+//! (`columns`), calls a fresh instance (`sandbox`, held to its `limits`), checks what came back (`check`, `columns`) and
+//! drops rows; at the end `leaks` looks for raw values of protected columns. Nothing that a component returned is used
+//! before it was checked, and on any error nothing comes out.
+//!
+//! The way of a component: `registry` finds its bytes, `component` refuses what it can by name and compiles the rest once
+//! per process (`engine`), `plan` checks what it says it will do, `route` follows each column through the chain for
+//! people and for `protect`.
+
+mod bindings;
+mod chain;
+mod check;
+mod chunk;
+mod columns;
+mod component;
+mod engine;
+mod error;
+#[cfg(test)]
+mod garbage;
+mod keyed;
+mod keys;
+mod leaks;
+mod limits;
+mod log;
+mod plan;
+mod provenance;
+mod registry;
+mod route;
+mod sandbox;
+mod spec;
+mod step;
+#[cfg(test)]
+mod tests;
+
+pub use chain::{Applied, Chain};
+pub use check::{Invalid, What};
+pub use component::PluginError;
+pub use engine::Engine;
+pub use error::{ConfigFault, Fault, Place, RowAt, TableFault, TransformError};
+pub use keys::{KeyError, KeyRing, MIN_SECRET_BYTES};
+pub use limits::{DEFAULT_DEADLINE, DEFAULT_MEMORY_BYTES, DEFAULT_OUTPUT_BYTES, Limits};
+pub use plan::PlanFault;
+pub use provenance::Provenance;
+pub use registry::BuiltinComponent;
+pub use route::{OutputColumn, Route, SourceRoute};
+pub use spec::{OnError, TransformSpec};

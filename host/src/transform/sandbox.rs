@@ -1,0 +1,161 @@
+//! One instance of a component: made for one call, held to its limits, thrown away after it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use wasmtime::{Store, Trap, UpdateDeadline};
+
+use super::bindings::v0_1;
+use super::bindings::v0_1::exports::sluice::transform::transform as wit;
+use super::component::Compiled;
+use super::engine::TICK;
+use super::error::Fault;
+use super::keys::Grants;
+use super::limits::{Limiter, Limits};
+use super::log::{LogBudget, guest_text};
+
+/// What the host keeps beside an instance.
+pub(crate) struct HostState {
+    pub(crate) limiter: Limiter,
+    pub(crate) log: LogBudget,
+    pub(crate) grants: Arc<Grants>,
+    pub(crate) deadline: Instant,
+    /// Names the table and the plugin in the debug log.
+    pub(crate) label: Arc<str>,
+}
+
+/// The interface has types alone.
+impl v0_1::sluice::transform::types::Host for HostState {}
+
+/// The call's time is over.
+#[derive(Debug, thiserror::Error)]
+#[error("the deadline has passed")]
+pub(crate) struct DeadlinePassed;
+
+/// A live instance.
+pub(crate) struct Instance {
+    store: Store<HostState>,
+    plugin: v0_1::Plugin,
+    limits: Limits,
+}
+
+impl Instance {
+    /// Instantiates `component`. The deadline runs from here on.
+    pub(crate) fn start(
+        component: &Compiled,
+        limits: Limits,
+        grants: Arc<Grants>,
+        label: Arc<str>,
+    ) -> Result<Instance, Fault> {
+        let started = Instant::now();
+        let state = HostState {
+            limiter: Limiter::new(limits.memory_bytes),
+            log: LogBudget::default(),
+            grants,
+            // A deadline that the clock cannot hold is as good as one in a century.
+            deadline: started
+                .checked_add(limits.deadline)
+                .unwrap_or(started + Duration::from_secs(3_155_760_000)),
+            label,
+        };
+        let mut store = Store::new(component.pre.engine(), state);
+        store.limiter(|state| &mut state.limiter);
+        store.set_hostcall_fuel(usize::try_from(limits.output_bytes).unwrap_or(usize::MAX));
+        store.set_epoch_deadline(ticks(limits.deadline));
+        // Ticks come late on a busy machine and the first one early, so the clock decides.
+        store.epoch_deadline_callback(|store| {
+            let left = store.data().deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(DeadlinePassed.into());
+            }
+            Ok(UpdateDeadline::Continue(ticks(left)))
+        });
+        let instance = match component.pre.instance_pre().instantiate(&mut store) {
+            Ok(instance) => instance,
+            Err(error) => return Err(fault(store.data(), limits, &error)),
+        };
+        // The names of the exports were checked long before; this compares their types.
+        match v0_1::Plugin::new(&mut store, &instance) {
+            Ok(plugin) => Ok(Instance { store, plugin, limits }),
+            Err(_) => Err(Fault::Signature),
+        }
+    }
+
+    /// Calls `open`.
+    pub(crate) fn open(
+        &mut self,
+        table: wit::Table<'_>,
+        config: &str,
+    ) -> Result<Result<wit::Plan, wit::OpenError>, Fault> {
+        self.plugin
+            .sluice_transform_transform()
+            .call_open(&mut self.store, table, config)
+            .map_err(|error| fault(self.store.data(), self.limits, &error))
+    }
+
+    /// Calls `apply`.
+    pub(crate) fn apply(
+        &mut self,
+        batch: wit::Batch<'_>,
+    ) -> Result<Result<wit::Outcome, wit::ApplyError>, Fault> {
+        self.plugin
+            .sluice_transform_transform()
+            .call_apply(&mut self.store, batch)
+            .map_err(|error| fault(self.store.data(), self.limits, &error))
+    }
+}
+
+/// How many ticks of the engine `time` is, at least one.
+fn ticks(time: Duration) -> u64 {
+    u64::try_from(time.as_millis().div_ceil(TICK.as_millis()))
+        .unwrap_or(u64::MAX / 2)
+        .clamp(1, u64::MAX / 2)
+}
+
+/// Finds the right name for what went wrong. The error's own text goes to the debug log alone.
+fn fault(state: &HostState, limits: Limits, error: &wasmtime::Error) -> Fault {
+    guest_text(&state.label, "failure", &format!("{error:#}"));
+    if error.is::<DeadlinePassed>() {
+        return Fault::Deadline {
+            ms: limits.deadline.as_millis(),
+        };
+    }
+    match error.downcast_ref::<Trap>() {
+        Some(Trap::Interrupt) => Fault::Deadline {
+            ms: limits.deadline.as_millis(),
+        },
+        Some(Trap::StackOverflow) => Fault::Stack,
+        // A guest that was refused memory mostly ends in `unreachable`, or in an error of the call that asked for it.
+        _ if state.limiter.memory_refused() => Fault::Memory {
+            bytes: limits.memory_bytes,
+        },
+        _ if state.limiter.table_refused() => Fault::Structure,
+        Some(trap) => Fault::Trap(trap.to_string()),
+        None => {
+            let text = error.root_cause().to_string();
+            // wasmtime has no public type for these two; tests hold the texts in place.
+            if text.contains("fuel allocated for hostcalls") {
+                Fault::Output {
+                    bytes: limits.output_bytes,
+                }
+            } else if text.contains("resource limit exceeded") {
+                Fault::Structure
+            } else {
+                Fault::Unreadable
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_deadline_is_at_least_one_tick() {
+        assert_eq!(ticks(Duration::ZERO), 1);
+        assert_eq!(ticks(Duration::from_millis(10)), 1);
+        assert_eq!(ticks(Duration::from_millis(11)), 2);
+        assert_eq!(ticks(Duration::MAX), u64::MAX / 2);
+    }
+}

@@ -1,0 +1,386 @@
+//! One transform of an open chain: its plan, and how a chunk gets through it.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, new_empty_array};
+use arrow::buffer::BooleanBuffer;
+
+use super::bindings::v0_1::exports::sluice::transform::transform as wit;
+use super::bindings::v0_1::sluice::transform::types;
+use super::check::{self, Invalid, What};
+use super::chunk::Chunk;
+use super::columns::{self, WireColumn};
+use super::component::sha256_hex;
+use super::engine::{Engine, Plugin};
+use super::error::{ConfigFault, Fault, Place, TableFault, TransformError};
+use super::keys::{Grants, KeyRing};
+use super::limits::Limits;
+use super::log::guest_text;
+use super::plan::{self, Input, Plan, Read, one_line};
+use super::provenance::{Provenance, canonical_json};
+use super::sandbox::Instance;
+use super::spec::{OnError, TransformSpec};
+use crate::shape::{META_BEFORE, TableShape};
+
+/// Characters of a message of `open` that are shown.
+const MAX_REASON_CHARS: usize = 500;
+/// Column names of an answer of `open` that are shown.
+const MAX_NAMES: usize = 100;
+/// A chunk is tried on so many instances before it is given up.
+const INSTANCES: usize = 2;
+
+/// A transform that was opened for a table.
+pub(crate) struct Step {
+    place: Place,
+    plugin: Plugin,
+    limits: Limits,
+    grants: Arc<Grants>,
+    label: Arc<str>,
+    config: String,
+    table: OwnedTable,
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) plan: Plan,
+    /// As the first instance gave it; every later one must give the same.
+    wire_plan: wit::Plan,
+}
+
+/// What a component makes of a chunk, checked.
+struct Answer {
+    columns: Vec<ArrayRef>,
+    kept: Option<BooleanBuffer>,
+}
+
+/// Why there is no answer: the component's fault, or a chunk that is not what it should be.
+enum Failure {
+    Fault(Fault),
+    Chunk(String),
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Failure {
+        Failure::Fault(fault)
+    }
+}
+
+impl From<Invalid> for Failure {
+    fn from(invalid: Invalid) -> Failure {
+        Failure::Fault(Fault::Invalid(invalid))
+    }
+}
+
+/// The parts of a table that a component is told, kept for every later `open`.
+struct OwnedTable {
+    schema: String,
+    name: String,
+    capture_instance: String,
+}
+
+impl Step {
+    /// Finds the plugin, opens it for the table and checks its plan. `number` counts from 1; `last` says that the output
+    /// of this step is what the lake gets.
+    pub(crate) fn open(
+        engine: &Engine,
+        shape: &TableShape,
+        inputs: Vec<Input>,
+        spec: &TransformSpec,
+        ring: &KeyRing,
+        number: usize,
+        last: bool,
+    ) -> Result<Step, TransformError> {
+        let place = Place {
+            table: shape.capture_instance.to_string(),
+            step: number,
+            plugin: spec.plugin.clone(),
+        };
+        let config_fault = |fault| TransformError::Config {
+            place: place.clone(),
+            fault,
+        };
+        let refused = |fault| TransformError::Refused {
+            place: place.clone(),
+            fault,
+        };
+        if spec.on_error == OnError::Quarantine {
+            return Err(config_fault(ConfigFault::Quarantine));
+        }
+        let grants = ring.grant(&spec.keys).map_err(|key| {
+            config_fault(ConfigFault::UnknownKey {
+                key,
+                known: ring.versions().map(|(name, _)| name.to_owned()).collect(),
+            })
+        })?;
+        let plugin = engine
+            .plugin(&spec.plugin, spec.sha256.as_deref())
+            .map_err(|error| config_fault(error.into()))?;
+        if let Some(unsupported) = inputs
+            .iter()
+            .find(|input| columns::wire_type(&input.data_type).is_none())
+        {
+            return Err(TransformError::Table {
+                table: place.table.clone(),
+                fault: TableFault::Unsupported {
+                    column: unsupported.name.clone(),
+                    data_type: unsupported.data_type.to_string(),
+                },
+            });
+        }
+        let label: Arc<str> = format!("{} {number} {}", place.table, spec.plugin).into();
+        let grants = Arc::new(grants);
+        let config = canonical_json(&spec.config);
+        let table = OwnedTable {
+            schema: shape.schema.clone(),
+            name: shape.table.clone(),
+            capture_instance: shape.capture_instance.to_string(),
+        };
+        let limits = spec.limits();
+        let mut instance = Instance::start(&plugin.compiled, limits, Arc::clone(&grants), Arc::clone(&label))
+            .map_err(&refused)?;
+        let wire_plan = instance
+            .open(table.lend(&fields(&inputs)), &config)
+            .map_err(&refused)?
+            .map_err(|error| config_fault(open_fault(error)))?;
+        drop(instance);
+        let plan = Plan::new(&wire_plan, &inputs)
+            .and_then(|plan| if last { plan.check_names().map(|()| plan) } else { Ok(plan) })
+            .map_err(|fault| refused(Fault::Plan(fault)))?;
+        Ok(Step {
+            place,
+            plugin,
+            limits,
+            grants,
+            label,
+            config,
+            table,
+            inputs,
+            plan,
+            wire_plan,
+        })
+    }
+
+    pub(crate) fn provenance(&self) -> Provenance {
+        Provenance {
+            plugin: self.plugin.name.clone(),
+            version: self.plugin.version.clone(),
+            sha256: self.plugin.compiled.sha256.clone(),
+            wit: self.plugin.compiled.wit.to_owned(),
+            config_sha256: sha256_hex(self.config.as_bytes()),
+            keys: self.grants.versions(),
+        }
+    }
+
+    /// Digest and bytes of the component's file.
+    pub(crate) fn component(&self) -> (String, Arc<[u8]>) {
+        let compiled = &self.plugin.compiled;
+        (compiled.sha256.clone(), Arc::clone(&compiled.bytes))
+    }
+
+    /// Takes a chunk through this step. On an error the chunk is not to be used any more.
+    pub(crate) fn run(&self, chunk: &mut Chunk) -> Result<(), TransformError> {
+        let answer = if chunk.rows == 0 || !self.plan.needs_call() {
+            Ok(Answer {
+                columns: self.arrange(chunk, self.empty_columns()),
+                kept: None,
+            })
+        } else {
+            self.call_with_retry(chunk)
+        };
+        let advanced = answer.and_then(|answer| {
+            chunk
+                .advance(answer.columns, answer.kept)
+                .map_err(Failure::Chunk)
+        });
+        advanced.map_err(|failure| match failure {
+            Failure::Fault(fault) => TransformError::Refused {
+                place: self.place.clone(),
+                fault,
+            },
+            Failure::Chunk(reason) => TransformError::Chunk {
+                table: self.place.table.clone(),
+                reason,
+            },
+        })
+    }
+
+    fn call_with_retry(&self, chunk: &Chunk) -> Result<Answer, Failure> {
+        let mut attempt = 1;
+        loop {
+            match self.call(chunk) {
+                Err(Failure::Fault(fault)) if attempt < INSTANCES && fault.condemns_instance() => {
+                    tracing::warn!(place = %self.place, %fault, "trying the chunk again on a fresh instance");
+                    attempt += 1;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// One fresh instance, from instantiation to a checked answer.
+    fn call(&self, chunk: &Chunk) -> Result<Answer, Failure> {
+        let rows = u32::try_from(chunk.rows).map_err(|_| Failure::Chunk("it has more than 2^32 rows".to_owned()))?;
+        let operations = chunk.operations().map_err(Failure::Chunk)?;
+        let read = self
+            .plan
+            .reads
+            .iter()
+            .map(|read| match read {
+                Read::Input(position) => Ok(Arc::clone(&chunk.columns[*position])),
+                Read::Meta(position) => chunk.meta_column(*position),
+            })
+            .collect::<Result<Vec<ArrayRef>, String>>()
+            .map_err(Failure::Chunk)?;
+        let lent = read
+            .iter()
+            .map(|array| WireColumn::new(array.as_ref()))
+            .collect::<Option<Vec<_>>>()
+            .ok_or_else(|| Failure::Chunk("a column has a type that components cannot be given".to_owned()))?;
+        let columns: Vec<_> = lent.iter().map(WireColumn::lend).collect();
+
+        let mut instance = Instance::start(
+            &self.plugin.compiled,
+            self.limits,
+            Arc::clone(&self.grants),
+            Arc::clone(&self.label),
+        )?;
+        let plan = instance.open(self.table.lend(&fields(&self.inputs)), &self.config)?;
+        if plan.ok().as_ref() != Some(&self.wire_plan) {
+            return Err(Fault::PlanChanged.into());
+        }
+        let batch = wit::Batch {
+            rows,
+            operations: &operations,
+            columns: &columns,
+        };
+        match instance.apply(batch)? {
+            Ok(outcome) => self.check(chunk, &operations, outcome),
+            Err(error) => Err(self.batch_refused(chunk, error).into()),
+        }
+    }
+
+    fn check(&self, chunk: &Chunk, operations: &[u8], outcome: wit::Outcome) -> Result<Answer, Failure> {
+        let names = self.input_names();
+        if let Some((row, column, code)) = check::first_reject(&outcome.rejects, chunk.rows, &names)? {
+            return Err(Fault::Rejected {
+                column,
+                code,
+                at: chunk.row_at(row),
+                count: outcome.rejects.len(),
+            }
+            .into());
+        }
+        if outcome.columns.len() != self.plan.computed {
+            let invalid = Invalid::from(What::ColumnCount {
+                expected: self.plan.computed,
+                got: outcome.columns.len(),
+            });
+            return Err(invalid.into());
+        }
+        let computed = self
+            .computed()
+            .zip(outcome.columns)
+            .map(|(output, column)| {
+                columns::array(&output.name, column, &output.data_type, output.nullable, chunk.rows)
+            })
+            .collect::<Result<Vec<_>, Invalid>>()?;
+        let kept = match outcome.dropped {
+            Some(dropped) => {
+                let ids = chunk.change_ids().map_err(Failure::Chunk)?;
+                check::kept_rows(Some(dropped), operations, |row| ids.same(row))?
+            }
+            None => None,
+        };
+        Ok(Answer {
+            columns: self.arrange(chunk, computed),
+            kept,
+        })
+    }
+
+    fn batch_refused(&self, chunk: &Chunk, error: wit::ApplyError) -> Fault {
+        guest_text(&self.label, "apply-error", &error.message);
+        let names = self.input_names();
+        let row = error
+            .row
+            .and_then(|row| usize::try_from(row).ok())
+            .filter(|row| *row < chunk.rows);
+        Fault::Failed {
+            code: check::code(&error.code).to_owned(),
+            column: error.column.map(|column| check::column(&column, &names).to_owned()),
+            at: row.map(|row| chunk.row_at(row)),
+        }
+    }
+
+    /// The output columns in order: those that pass from the chunk, the others from `computed`.
+    fn arrange(&self, chunk: &Chunk, computed: Vec<ArrayRef>) -> Vec<ArrayRef> {
+        let mut computed = computed.into_iter();
+        self.plan
+            .outputs
+            .iter()
+            .filter_map(|output| match &output.from {
+                plan::From::Pass(source) => Some(Arc::clone(&chunk.columns[*source])),
+                plan::From::Computed { .. } => computed.next(),
+            })
+            .collect()
+    }
+
+    fn computed(&self) -> impl Iterator<Item = &plan::Output> {
+        self.plan
+            .outputs
+            .iter()
+            .filter(|output| matches!(output.from, plan::From::Computed { .. }))
+    }
+
+    fn empty_columns(&self) -> Vec<ArrayRef> {
+        self.computed()
+            .map(|output| new_empty_array(&output.data_type))
+            .collect()
+    }
+
+    fn input_names(&self) -> Vec<&str> {
+        let inputs = self.inputs.iter().map(|input| input.name.as_str());
+        inputs.chain(META_BEFORE).collect()
+    }
+}
+
+impl OwnedTable {
+    fn lend<'a>(&'a self, fields: &'a [types::SourceField<'a>]) -> wit::Table<'a> {
+        wit::Table {
+            schema: &self.schema,
+            name: &self.name,
+            capture_instance: &self.capture_instance,
+            fields,
+        }
+    }
+}
+
+/// The input columns as a component is told of them. Types without a place in the contract were refused before.
+fn fields(inputs: &[Input]) -> Vec<types::SourceField<'_>> {
+    inputs
+        .iter()
+        .filter_map(|input| {
+            Some(types::SourceField {
+                name: &input.name,
+                data_type: columns::wire_type(&input.data_type)?,
+                nullable: input.nullable,
+                source_type: &input.source_type,
+                key: input.key,
+            })
+        })
+        .collect()
+}
+
+/// The component has seen names and types and its configuration, and no data, so its words may be shown, cut to a line.
+fn open_fault(error: wit::OpenError) -> ConfigFault {
+    let reason = |text: &str| one_line(text, MAX_REASON_CHARS);
+    let names = |names: Vec<String>| names.iter().take(MAX_NAMES).map(|name| one_line(name, 128)).collect();
+    match error {
+        wit::OpenError::Config(problem) => ConfigFault::Option {
+            path: reason(&problem.path),
+            reason: reason(&problem.reason),
+        },
+        wit::OpenError::Unlisted(columns) => ConfigFault::Unlisted(names(columns)),
+        wit::OpenError::Missing(columns) => ConfigFault::Missing(names(columns)),
+        wit::OpenError::Unsupported(problem) => ConfigFault::Unsupported {
+            column: one_line(&problem.column, 128),
+            reason: reason(&problem.reason),
+        },
+    }
+}

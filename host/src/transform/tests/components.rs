@@ -1,0 +1,150 @@
+//! Which components are taken, and how their configuration is answered.
+
+use super::*;
+use crate::error::{Classify, ErrorKind};
+
+#[test]
+fn the_configuration_is_answered_in_words() {
+    let bench = Bench::new(&["badguest", "mask", "upper"]);
+    let quarantine = TransformSpec {
+        on_error: OnError::Quarantine,
+        ..upper()
+    };
+    let key = TransformSpec {
+        keys: vec!["nope".into()],
+        ..upper()
+    };
+    let unlisted = with_config("mask", serde_json::json!({ "columns": { "id": "pass" } }));
+    let missing = with_config(
+        "mask",
+        serde_json::json!({ "unlisted": "pass", "columns": { "nope": "drop" } }),
+    );
+    for (spec, expected) in [
+        (bad("config-error"), "config at `behave`: "),
+        (bad("nonsense"), "config at `behave`: "),
+        (unlisted, "the configuration does not say what to do with columns `name`, `note`; "),
+        (missing, "the configuration names column `nope`, which the table does not have"),
+        (quarantine, "`on_error = \"quarantine\"` is not available yet"),
+        (key, "there is no key `nope`; keys are `pii`"),
+        (TransformSpec::new("nope"), "there is no plugin `nope` in "),
+    ] {
+        let error = bench.fails(spec);
+        assert!(error.to_string().contains(expected), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Config);
+    }
+}
+
+#[test]
+fn foreign_components_are_refused_by_name() {
+    let bench = Bench::new(&["unknown-import", "not-a-plugin"]);
+    for (plugin, expected) in [
+        (
+            "unknown-import",
+            "unknown-import.wasm: the component imports `test:unknown/secrets`, which sluice does not offer; it may import \
+             `sluice:transform/log@0.1.0`, `sluice:transform/keyed@0.1.0`",
+        ),
+        (
+            "not-a-plugin",
+            "not-a-plugin.wasm: the component does not export `sluice:transform/transform@0.1.0`, so it is no sluice \
+             transform",
+        ),
+    ] {
+        let error = bench.fails(TransformSpec::new(plugin));
+        assert!(error.to_string().ends_with(expected), "{error}");
+        assert_eq!(error.kind(), ErrorKind::ComponentRefused);
+    }
+}
+
+#[test]
+fn another_version_of_the_contract_is_refused_by_name() {
+    let bench = Bench::new(&["upper"]);
+    let component = std::fs::read(bench.path().join("upper.wasm")).unwrap();
+    // Names have a length before them, so a version of the same length can stand in for a later one.
+    let later = replaced(&component, b"transform@0.1.0", b"transform@9.1.0");
+    std::fs::write(bench.path().join("later.wasm"), later).unwrap();
+    let error = bench.fails(TransformSpec::new("later"));
+    assert!(
+        error
+            .to_string()
+            .contains("the component is written for sluice:transform@9.1.0, and this sluice knows 0.1.0"),
+        "{error}"
+    );
+    assert_eq!(error.kind(), ErrorKind::ComponentRefused);
+}
+
+fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    let mut out = bytes.to_vec();
+    let mut at = 0;
+    while let Some(found) = memchr::memmem::find(&out[at..], from) {
+        out[at + found..at + found + from.len()].copy_from_slice(to);
+        at += found + from.len();
+    }
+    out
+}
+
+#[test]
+fn cut_and_garbage_files_are_named() {
+    let bench = Bench::new(&["upper"]);
+    let whole = std::fs::read(bench.path().join("upper.wasm")).unwrap();
+    let cuts: Vec<(String, &[u8])> = (0..40)
+        .map(|part| (format!("cut-{part}"), &whole[..whole.len() * part / 40]))
+        .collect();
+    let garbage: [(String, &[u8]); 4] = [
+        ("text".into(), b"hello"),
+        ("header".into(), b"\0asm\x0d\0\x01\0"),
+        ("module".into(), b"\0asm\x01\0\0\0"),
+        ("late".into(), &whole[..whole.len() - 1]),
+    ];
+    for (name, bytes) in cuts.into_iter().chain(garbage) {
+        std::fs::write(bench.path().join(format!("{name}.wasm")), bytes).unwrap();
+        let error = bench.fails(TransformSpec::new(&name));
+        assert!(error.to_string().contains(&format!("{name}.wasm")), "{error}");
+        assert_eq!(error.kind(), ErrorKind::ComponentRefused, "{error}");
+    }
+}
+
+#[test]
+fn flipped_bytes_never_panic() {
+    let bench = Bench::new(&["upper"]);
+    let whole = std::fs::read(bench.path().join("upper.wasm")).unwrap();
+    for step in 0..60 {
+        let mut flipped = whole.clone();
+        let at = (step * 7919) % flipped.len();
+        flipped[at] ^= 0x55;
+        std::fs::write(bench.path().join("flipped.wasm"), flipped).unwrap();
+        let spec = with_config("flipped", serde_json::json!({ "columns": ["name"] }));
+        if let Ok(chain) = bench.open(&[spec], &[]) {
+            let _ = chain.apply(&four());
+        }
+    }
+}
+
+#[test]
+fn pins_and_versions_are_held() {
+    let bench = Bench::new(&["upper"]);
+    let pinned = |sha256: String| TransformSpec {
+        sha256: Some(sha256),
+        ..upper()
+    };
+    let error = bench.fails(pinned("00".repeat(32))).to_string();
+    assert!(error.contains("upper.wasm has SHA-256") && error.contains("is pinned"), "{error}");
+    let provenance = bench.open(&[upper()], &[]).unwrap().provenance()[0].clone();
+    assert!(bench.open(&[pinned(provenance.sha256.to_uppercase())], &[]).is_ok());
+    // The version inside the component counts, and a file's name may not contradict it.
+    let at = |version: &str| TransformSpec {
+        plugin: format!("upper@{version}"),
+        ..upper()
+    };
+    assert!(bench.open(&[at(&provenance.version)], &[]).is_ok());
+    let error = bench.fails(at("7.7")).to_string();
+    assert!(error.contains("and version 7.7 is asked for"), "{error}");
+}
+
+#[test]
+fn the_same_bytes_are_compiled_once() {
+    let bench = Bench::new(&["upper"]);
+    let first = bench.engine.plugin("upper", None).unwrap();
+    std::fs::copy(bench.path().join("upper.wasm"), bench.path().join("again.wasm")).unwrap();
+    let second = bench.engine.plugin("again", None).unwrap();
+    assert!(Arc::ptr_eq(&first.compiled, &second.compiled));
+}

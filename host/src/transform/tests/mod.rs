@@ -1,0 +1,168 @@
+//! Whole chains with real components. Here is what the tests share.
+
+mod chains;
+mod components;
+mod refusals;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, DictionaryArray, Int32Array, RecordBatch, StringArray, TimestampMicrosecondArray,
+};
+use arrow::datatypes::{DataType, Field, Int32Type, Schema};
+
+use super::*;
+use crate::identity::CaptureInstance;
+use crate::shape::{ColumnShape, META_BEFORE, TableShape};
+
+/// The secret of key `pii`, and its tag of `anna` under an empty context:
+/// `hmac.new(b"0123456789abcdef", b"\0anna", "sha256").hexdigest()` in Python.
+const SECRET: &[u8] = b"0123456789abcdef";
+const TAG_OF_ANNA: &str = "2c7e090d4e901cde2fe3094fdbc526911b4ab0a2927b3b789c9159bf59c02330";
+
+/// A directory with components under their own names, and an engine for it.
+struct Bench {
+    dir: tempfile::TempDir,
+    engine: Arc<Engine>,
+}
+
+impl Bench {
+    fn new(guests: &[&str]) -> Bench {
+        let dir = tempfile::tempdir().unwrap();
+        for guest in guests {
+            let file = dir.path().join(format!("{guest}.wasm"));
+            std::fs::copy(sluice_test_guests::component(guest), file).unwrap();
+        }
+        let engine = Engine::new(Some(dir.path().to_owned()), &[]).unwrap();
+        Bench { dir, engine }
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn open(&self, specs: &[TransformSpec], protect: &[&str]) -> Result<Chain, TransformError> {
+        let protect: Vec<String> = protect.iter().map(|name| (*name).to_owned()).collect();
+        let mut keys = KeyRing::new();
+        keys.insert("pii", "v3", SECRET.to_vec()).unwrap();
+        Chain::open(&self.engine, &people(), specs, &keys, &protect)
+    }
+
+    /// The error of opening a chain of one transform, or of applying it to [`four`] rows.
+    fn fails(&self, spec: TransformSpec) -> TransformError {
+        match self.open(&[spec], &[]) {
+            Ok(chain) => chain.apply(&four()).unwrap_err(),
+            Err(error) => error,
+        }
+    }
+}
+
+fn people() -> TableShape {
+    let column = |name: &str, source_type: &str, data_type, key| ColumnShape {
+        name: name.into(),
+        source_type: source_type.into(),
+        data_type,
+        key,
+    };
+    TableShape {
+        schema: "dbo".into(),
+        table: "people".into(),
+        capture_instance: CaptureInstance("dbo_people".into()),
+        columns: vec![
+            column("id", "int", DataType::Int32, Some(1)),
+            column("name", "nvarchar(100)", DataType::Utf8, None),
+            column("note", "nvarchar(100)", DataType::Utf8, None),
+        ],
+    }
+}
+
+fn with_config(plugin: &str, config: serde_json::Value) -> TransformSpec {
+    TransformSpec {
+        config,
+        ..TransformSpec::new(plugin)
+    }
+}
+
+/// The misbehaving guest, which adds a column `made` when it does behave.
+fn bad(behave: &str) -> TransformSpec {
+    with_config("badguest", serde_json::json!({ "behave": behave }))
+}
+
+/// Upper-cases the ASCII letters of `name`.
+fn upper() -> TransformSpec {
+    with_config("upper", serde_json::json!({ "columns": ["name"] }))
+}
+
+/// A hash in place of `name`, with the key granted.
+fn hash() -> TransformSpec {
+    let config = serde_json::json!({
+        "unlisted": "pass",
+        "columns": { "name": { "method": "hash", "key": "pii" } },
+    });
+    TransformSpec {
+        keys: vec!["pii".into()],
+        ..with_config("mask", config)
+    }
+}
+
+/// Metadata for the given operations; the two rows of an update share their LSN and seqval, which count from 1.
+fn meta(operations: &[i32]) -> Vec<(&'static str, ArrayRef)> {
+    let mut change = 0;
+    let lsns: Vec<String> = operations
+        .iter()
+        .map(|operation| {
+            change += i32::from(*operation != 4);
+            format!("0x{change:020X}")
+        })
+        .collect();
+    let rows = operations.len();
+    let lsns: ArrayRef = Arc::new(StringArray::from(lsns));
+    let instance: DictionaryArray<Int32Type> = std::iter::repeat_n("dbo_people", rows).collect();
+    let columns: [ArrayRef; 6] = [
+        Arc::new(instance),
+        Arc::clone(&lsns),
+        lsns,
+        Arc::new(Int32Array::from(operations.to_vec())),
+        Arc::new(Int32Array::from(vec![1; rows])),
+        Arc::new(TimestampMicrosecondArray::from(vec![0; rows])),
+    ];
+    META_BEFORE.into_iter().zip(columns).collect()
+}
+
+fn batch(operations: &[i32], columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
+    let all: Vec<(&str, ArrayRef)> = meta(operations).into_iter().chain(columns).collect();
+    let fields: Vec<Field> = all
+        .iter()
+        .map(|(name, array)| Field::new(*name, array.data_type().clone(), true))
+        .collect();
+    let arrays = all.into_iter().map(|(_, array)| array).collect();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap()
+}
+
+fn people_batch(operations: &[i32], names: Vec<Option<&str>>) -> RecordBatch {
+    let rows = i32::try_from(operations.len()).unwrap();
+    let notes = (0..rows).map(|row| format!("note {row}"));
+    batch(
+        operations,
+        vec![
+            ("id", Arc::new(Int32Array::from_iter_values(0..rows))),
+            ("name", Arc::new(StringArray::from(names))),
+            ("note", Arc::new(StringArray::from_iter_values(notes))),
+        ],
+    )
+}
+
+/// An insert, an update and a delete.
+fn four() -> RecordBatch {
+    people_batch(&[2, 3, 4, 1], vec![Some("anna"), None, Some("béla"), Some("")])
+}
+
+fn texts(batch: &RecordBatch, column: &str) -> Vec<Option<String>> {
+    let array = batch.column_by_name(column).unwrap().as_string::<i32>();
+    array.iter().map(|value| value.map(str::to_owned)).collect()
+}
+
+fn some(values: &[&str]) -> Vec<Option<String>> {
+    values.iter().map(|value| Some((*value).to_owned())).collect()
+}

@@ -1,0 +1,217 @@
+//! The one canonical text of a value, over which keyed hashes are made: values that SQL Server compares as equal have
+//! the same text, whatever their types.
+
+use std::borrow::Cow;
+use std::fmt::{self, Write};
+
+use serde::Deserialize;
+use sluice_plugin::text::{DAY_US, write_date, write_decimal_short, write_timestamp};
+use sluice_plugin::{ApplyError, Batch, Column, DataType, Utf8Builder, Value};
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
+
+/// A step of the declared normalisation of texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Normalize {
+    /// Without outer white space (the Unicode property).
+    Trim,
+    /// Lower case (Unicode's full mapping, of no language).
+    Lower,
+    /// Unicode normalisation form C.
+    Nfc,
+}
+
+/// Applies the steps in their order. Text that they do not change is not copied.
+pub(crate) fn normalize<'a>(text: &'a str, steps: &[Normalize]) -> Cow<'a, str> {
+    let mut text = Cow::Borrowed(text);
+    for step in steps {
+        match step {
+            Normalize::Trim => {
+                if let Cow::Borrowed(borrowed) = text {
+                    text = Cow::Borrowed(borrowed.trim());
+                } else if text.trim().len() < text.len() {
+                    text = Cow::Owned(text.trim().to_owned());
+                }
+            }
+            Normalize::Lower => {
+                let same = |byte: u8| byte.is_ascii() && !byte.is_ascii_uppercase();
+                if !text.bytes().all(same) {
+                    text = Cow::Owned(text.to_lowercase());
+                }
+            }
+            Normalize::Nfc => {
+                if !text.is_ascii() && is_nfc_quick(text.chars()) != IsNormalized::Yes {
+                    text = Cow::Owned(text.nfc().collect());
+                }
+            }
+        }
+    }
+    text
+}
+
+/// The canonical texts of a column, NULL where it is NULL.
+pub(crate) fn column(
+    batch: &Batch,
+    read: usize,
+    data_type: DataType,
+    steps: &[Normalize],
+) -> Result<Column, ApplyError> {
+    let rows = batch.rows as usize;
+    let view = batch.any(read, data_type)?;
+    if data_type == DataType::Utf8 && steps.is_empty() {
+        return Ok(batch.columns[read].clone());
+    }
+    let mut texts = Utf8Builder::with_capacity(rows, batch.columns[read].values.len());
+    for row in 0..rows {
+        let Some(value) = view.get(row) else {
+            texts.push_null();
+            continue;
+        };
+        match write(&mut texts, value, steps) {
+            Ok(()) => texts.end_row(),
+            Err(fmt::Error) => {
+                return Err(ApplyError::new("internal", "a text could not be written"));
+            }
+        }
+    }
+    texts.finish()
+}
+
+fn write(to: &mut Utf8Builder, value: Value<'_>, steps: &[Normalize]) -> fmt::Result {
+    match value {
+        // As SQL Server compares a bit with a number.
+        Value::Boolean(value) => to.append(if value { "1" } else { "0" }),
+        Value::Int(value) => write!(to, "{value}")?,
+        // A negative zero equals zero.
+        Value::Float32(value) => write!(to, "{}", if value == 0.0 { 0.0 } else { value })?,
+        Value::Float64(value) => write!(to, "{}", if value == 0.0 { 0.0 } else { value })?,
+        Value::Decimal(unscaled, scale) => write_decimal_short(to, unscaled, scale)?,
+        Value::Date(days) => {
+            if !write_date(to, days)? {
+                write!(to, "day {days}")?;
+            }
+        }
+        // Midnight without a zone equals the date.
+        Value::TimestampNtz(micros) if micros.rem_euclid(DAY_US) == 0 => {
+            let days = i32::try_from(micros / DAY_US);
+            if !matches!(days, Ok(days) if write_date(to, days)?) {
+                write!(to, "microsecond {micros}")?;
+            }
+        }
+        Value::TimestampNtz(micros) => {
+            if !write_timestamp(to, micros)? {
+                write!(to, "microsecond {micros}")?;
+            }
+        }
+        Value::Timestamp(micros) => {
+            if !write_timestamp(to, micros)? {
+                write!(to, "microsecond {micros}")?;
+            }
+            to.append("Z");
+        }
+        Value::Utf8(text) => to.append(&normalize(text, steps)),
+        Value::Binary(bytes) => {
+            to.append("0x");
+            to.append_hex(bytes, usize::MAX);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Normalize::{Lower, Nfc, Trim};
+    use super::*;
+
+    fn text(value: Value<'_>) -> String {
+        let mut builder = Utf8Builder::with_capacity(1, 0);
+        write(&mut builder, value, &[]).unwrap();
+        builder.end_row();
+        String::from_utf8(builder.finish().unwrap().values).unwrap()
+    }
+
+    #[test]
+    fn equal_values_of_different_types_have_one_text() {
+        let ones = [
+            Value::Boolean(true),
+            Value::Int(1),
+            Value::Decimal(1, 0),
+            Value::Decimal(10_000, 4),
+            Value::Float32(1.0),
+            Value::Float64(1.0),
+            Value::Utf8("1"),
+        ];
+        for one in ones {
+            assert_eq!(text(one), "1", "{one:?}");
+        }
+        for zero in [
+            Value::Boolean(false),
+            Value::Int(0),
+            Value::Decimal(0, 38),
+            Value::Float32(-0.0),
+            Value::Float64(-0.0),
+        ] {
+            assert_eq!(text(zero), "0", "{zero:?}");
+        }
+        for half in [Value::Decimal(-50, 2), Value::Float32(-0.5), Value::Float64(-0.5)] {
+            assert_eq!(text(half), "-0.5", "{half:?}");
+        }
+        assert_eq!(text(Value::Date(19_782)), "2024-02-29");
+        assert_eq!(text(Value::TimestampNtz(19_782 * DAY_US)), "2024-02-29");
+    }
+
+    #[test]
+    fn texts_of_the_other_values() {
+        for (value, expected) in [
+            (Value::Int(i64::MIN), "-9223372036854775808"),
+            (Value::Float64(1e21), "1000000000000000000000"),
+            (Value::Float64(1e-7), "0.0000001"),
+            (Value::Float64(0.1), "0.1"),
+            (Value::Float32(0.1), "0.1"),
+            (Value::Timestamp(0), "1970-01-01T00:00:00Z"),
+            (Value::TimestampNtz(-1), "1969-12-31T23:59:59.999999"),
+            (Value::TimestampNtz(1_500_000), "1970-01-01T00:00:01.5"),
+            (Value::TimestampNtz(-DAY_US), "1969-12-31"),
+            (Value::Date(i32::MAX), "day 2147483647"),
+            (Value::Binary(&[0, 0xab]), "0x00ab"),
+            (Value::Binary(&[]), "0x"),
+            (Value::Utf8(" 1.0 "), " 1.0 "),
+        ] {
+            assert_eq!(text(value), expected);
+        }
+    }
+
+    /// Field case 26. The expected texts were made with Python's `unicodedata` and `str`.
+    #[test]
+    fn normalisation_vectors() {
+        let vectors: [(&str, &[Normalize], &str); 16] = [
+            ("Zoe\u{308}", &[], "Zoe\u{308}"),
+            ("Zoe\u{308}", &[Nfc], "Zo\u{eb}"),
+            ("Zo\u{eb}", &[Nfc], "Zo\u{eb}"),
+            ("\u{130}", &[Lower], "i\u{307}"),
+            ("\u{130}", &[Lower, Nfc], "i\u{307}"),
+            ("I\u{307}", &[Nfc], "\u{130}"),
+            ("I\u{307}", &[Nfc, Lower], "i\u{307}"),
+            ("\u{131}", &[Lower], "\u{131}"),
+            ("Stra\u{df}e", &[Lower], "stra\u{df}e"),
+            ("STRA\u{1e9e}E", &[Lower], "stra\u{df}e"),
+            ("STRASSE", &[Lower], "strasse"),
+            ("\u{39f}\u{394}\u{39f}\u{3a3}", &[Lower], "\u{3bf}\u{3b4}\u{3bf}\u{3c2}"),
+            (" \t\u{a0}\u{3000}Anna\r\n", &[Trim, Lower], "anna"),
+            (" A\u{200b} ", &[Trim, Lower], "a\u{200b}"),
+            ("\u{212b}", &[Nfc], "\u{c5}"),
+            ("\u{fb01}", &[Nfc, Lower], "\u{fb01}"),
+        ];
+        for (text, steps, expected) in vectors {
+            assert_eq!(normalize(text, steps), expected, "{text:?} {steps:?}");
+        }
+    }
+
+    #[test]
+    fn text_that_does_not_change_is_not_copied() {
+        let steps = [Trim, Lower, Nfc];
+        assert!(matches!(normalize(" anna@example.com", &steps), Cow::Borrowed(_)));
+        assert_eq!(normalize("", &steps), "");
+        assert_eq!(normalize(" \n ", &steps), "");
+    }
+}

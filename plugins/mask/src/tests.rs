@@ -1,0 +1,427 @@
+//! Whole transforms, natively: configuration and table in, plan and columns out. The expected hashes were computed
+//! with Python's `hmac`, as HMAC-SHA-256 under `secret of pii` of the context, a zero byte and the canonical text.
+
+use sluice_plugin::testing::{ALL_TYPES, TestKeys, column};
+use sluice_plugin::{AnyView, Batch, DataType, OpenError, OutputSource, Plan, SourceField, Table, Transform, Value};
+
+use crate::Mask;
+
+type TestMask = Mask<TestKeys>;
+
+const ONE: &str = "69b5658531ddb7fa8c36d00c067b57af3eaec8698ca192da5154102a4c55b639";
+const ONE_IN_CRM: &str = "0d5976071b6eb75d0663871dc1e8a56bb6baf9e01ff0c4f443a24adbb6b6f407";
+
+fn table(columns: &[(&str, DataType, bool)]) -> Table {
+    let field = |&(name, data_type, nullable): &(&str, DataType, bool)| SourceField {
+        name: name.to_owned(),
+        data_type,
+        nullable,
+        source_type: data_type.to_string(),
+        key: None,
+    };
+    Table {
+        schema: "dbo".to_owned(),
+        name: "t".to_owned(),
+        capture_instance: "dbo_t".to_owned(),
+        fields: columns.iter().map(field).collect(),
+    }
+}
+
+/// Masks one nullable column `c` and returns its output values as debug text, and the codes of rejects.
+fn masked(
+    method: &str,
+    data_type: DataType,
+    values: &[Option<Value<'_>>],
+) -> (Vec<Option<String>>, Vec<(u32, String)>) {
+    let table = table(&[("c", data_type, true)]);
+    let config = format!(r#"{{"columns":{{"C":{method}}}}}"#);
+    let (mut mask, plan) = TestMask::open(&table, &config).unwrap();
+    let OutputSource::Computed(field) = &plan.outputs[0].source else {
+        panic!("{plan:?}");
+    };
+    assert_eq!(field.sources, ["c"]);
+    assert!(!field.how.is_empty());
+    let batch = Batch {
+        rows: values.len() as u32,
+        operations: vec![2; values.len()],
+        columns: plan.reads.iter().map(|_| column(data_type, values)).collect(),
+    };
+    let outcome = mask.apply(&batch).unwrap();
+    assert_eq!(outcome.columns.len(), 1);
+    assert_eq!(outcome.dropped, None);
+    let view = AnyView::new(&outcome.columns[0], values.len(), field.data_type).unwrap();
+    let shown = (0..values.len()).map(|row| {
+        view.get(row).map(|value| match value {
+            Value::Utf8(text) => text.to_owned(),
+            other => format!("{other:?}"),
+        })
+    });
+    let rejects = outcome.rejects.into_iter().map(|reject| {
+        assert_eq!(reject.column, "c");
+        (reject.row, reject.code)
+    });
+    (shown.collect(), rejects.collect())
+}
+
+fn text(method: &str, values: &[&str]) -> Vec<String> {
+    let values: Vec<_> = values.iter().map(|&text| Some(Value::Utf8(text))).collect();
+    let (shown, rejects) = masked(method, DataType::Utf8, &values);
+    assert!(rejects.is_empty());
+    shown.into_iter().map(|value| value.unwrap()).collect()
+}
+
+fn open(columns: &[(&str, DataType, bool)], config: &str) -> Result<Plan, OpenError> {
+    TestMask::open(&table(columns), config).map(|(_, plan)| plan)
+}
+
+#[test]
+fn equal_values_of_different_types_have_one_hash() {
+    for (data_type, one) in [
+        (DataType::Boolean, Value::Boolean(true)),
+        (DataType::Int16, Value::Int(1)),
+        (DataType::Int32, Value::Int(1)),
+        (DataType::Int64, Value::Int(1)),
+        (DataType::Float32, Value::Float32(1.0)),
+        (DataType::Float64, Value::Float64(1.0)),
+        (DataType::Decimal { precision: 5, scale: 1 }, Value::Decimal(10, 1)),
+        (DataType::Utf8, Value::Utf8("1")),
+    ] {
+        let hash = r#"{"method":"hash","key":"pii"}"#;
+        let (shown, _) = masked(hash, data_type, &[Some(one), None]);
+        assert_eq!(shown, [Some(ONE.to_owned()), None], "{data_type}");
+    }
+}
+
+#[test]
+fn hash_vectors() {
+    let hash = |options: &str| format!(r#"{{"method":"hash","key":"pii"{options}}}"#);
+    assert_eq!(
+        text(&hash(""), &["anna@example.com", "", "Zo\u{eb}"]),
+        [
+            "536aa80207d41ca640fa8a7b73314b1ba40fb7b9e5cbb6a131c0436ac116fb86",
+            "7d58fb5466991e3b9dd16fc15ce181adac98a98af458737289365f11914d3bb3",
+            "9bb3ff5bd02cc64bda285bc0b95c88a331560eb6d7349d1a0b904285176065d4",
+        ]
+    );
+    assert_eq!(text(&hash(r#","context":"crm""#), &["1"]), [ONE_IN_CRM]);
+    assert_eq!(text(&hash(r#","length":17"#), &["1"]), [&ONE[..17]]);
+    for (data_type, value, expected) in [
+        (
+            DataType::Date,
+            Value::Date(19_782),
+            "aa7e1dc5b6a455e568a2a021d72866ca54ecd6516c582c27c2c2004926103a1f",
+        ),
+        (
+            DataType::Timestamp,
+            Value::Timestamp(0),
+            "1d01ec669c67537d572d58761c0ca1067516435efc33e7f3819c2a0b91dcad31",
+        ),
+        (
+            DataType::Binary,
+            Value::Binary(&[0, 0xab]),
+            "ea27305193007a075ee39abb2ad8f397800acef9206e463986b9e2775375e037",
+        ),
+        (
+            DataType::Decimal {
+                precision: 19,
+                scale: 4,
+            },
+            Value::Decimal(-5_000, 4),
+            "7c15607d349940f552cb5af39866c87596b0dec1bc51b672522923723544b988",
+        ),
+    ] {
+        let (shown, _) = masked(&hash(""), data_type, &[Some(value)]);
+        assert_eq!(shown, [Some(expected.to_owned())], "{data_type}");
+    }
+}
+
+/// Field case 26, seen from outside: what a declared normalisation makes equal is equal, all else is not.
+#[test]
+fn a_declared_normalisation_decides_what_is_equal() {
+    let all = r#"{"method":"hash","key":"pii","normalize":["trim","lower","nfc"]}"#;
+    let zoe = "964d0abf3c5f1be00327b5254f2771b01641d9c2b5d858311236c30aa571c652";
+    assert_eq!(
+        text(all, &["zo\u{eb}", "Zoe\u{308}", " ZO\u{cb}\u{a0}", "ZOE\u{308}\r\n"]),
+        [zoe; 4]
+    );
+    let i_dot = "9bf95ae60f65f7117e39a0c3393cb7666356ad21d7c3afc67d02e8f7dd056f15";
+    assert_eq!(text(all, &["\u{130}", "I\u{307}", "i\u{307}"]), [i_dot; 3]);
+    let strasse = "0a3e03439b41fa41b0d4fc309945a81c8c91f18d55042cb23f32d2b70a799007";
+    let answers = text(all, &["Stra\u{df}e", "STRA\u{1e9e}E", "STRASSE"]);
+    assert_eq!(answers[..2], [strasse; 2]);
+    assert_ne!(answers[2], strasse);
+    let none = r#"{"method":"hash","key":"pii"}"#;
+    let raw = text(none, &["zo\u{eb}", "zoe\u{308}", "Zo\u{eb}", " zo\u{eb}"]);
+    assert_eq!(raw[0], zoe);
+    assert!(raw[1..].iter().all(|other| other != zoe));
+}
+
+#[test]
+fn email_vectors() {
+    let email = r#"{"method":"email","key":"pii"}"#;
+    assert_eq!(
+        text(
+            email,
+            &[
+                "anna@example.com",
+                " ANNA@Example.COM\t",
+                "Zoe\u{308}@example.com",
+                "Not An Address ",
+                "1@example.com",
+                "1",
+            ]
+        ),
+        [
+            "a3f6d1eefa6b7236@example.com",
+            "a3f6d1eefa6b7236@example.com",
+            "964d0abf3c5f1be0@example.com",
+            "dd35a4a8a6aafd3e",
+            "69b5658531ddb7fa@example.com",
+            "69b5658531ddb7fa",
+        ]
+    );
+    let (shown, _) = masked(email, DataType::Utf8, &[None, Some(Value::Utf8(""))]);
+    assert_eq!(shown, [None, Some("7d58fb5466991e3b".to_owned())]);
+}
+
+#[test]
+fn keep_never_shows_a_short_value() {
+    assert_eq!(
+        text(
+            r#"{"method":"keep","first":2,"last":2}"#,
+            &[
+                "4711-0815",
+                "abcde",
+                "abcd",
+                "abc",
+                "",
+                "h\u{e4}\u{df}lich",
+                "\u{1f600}\u{1f601}\u{1f602}\u{1f603}\u{1f604}"
+            ]
+        ),
+        [
+            "47*****15",
+            "ab*de",
+            "****",
+            "***",
+            "",
+            "h\u{e4}***ch",
+            "\u{1f600}\u{1f601}*\u{1f603}\u{1f604}"
+        ]
+    );
+    assert_eq!(
+        text(r#"{"method":"keep","last":4,"mask":"•"}"#, &["DE4711"]),
+        ["••4711"]
+    );
+    assert_eq!(text(r#"{"method":"keep","first":1}"#, &["a", "ab"]), ["*", "a*"]);
+    let most = usize::MAX;
+    let keep = format!(r#"{{"method":"keep","first":{most},"last":1}}"#);
+    assert_eq!(text(&keep, &["abc"]), ["***"]);
+    let (shown, _) = masked(r#"{"method":"keep","first":1}"#, DataType::Utf8, &[None]);
+    assert_eq!(shown, [None]);
+}
+
+#[test]
+fn null_is_null_in_every_type() {
+    for data_type in ALL_TYPES {
+        for method in [r#""null""#, r#"{"method":"constant","value":null}"#] {
+            let some = [None, None, None];
+            assert_eq!(masked(method, data_type, &some).0, [None, None, None]);
+        }
+    }
+}
+
+#[test]
+fn constants_of_every_type() {
+    let decimal = DataType::Decimal { precision: 5, scale: 2 };
+    for (data_type, value, shown) in [
+        (DataType::Boolean, "true", "Boolean(true)"),
+        (DataType::Int16, "-32768", "Int(-32768)"),
+        (DataType::Int32, "7", "Int(7)"),
+        (DataType::Int64, "9223372036854775807", "Int(9223372036854775807)"),
+        (DataType::Float32, "0.5", "Float32(0.5)"),
+        (DataType::Float64, "1e300", "Float64(1e300)"),
+        (decimal, "0.1", "Decimal(10, 2)"),
+        (decimal, "\"-999.99\"", "Decimal(-99999, 2)"),
+        (DataType::Date, "\"0001-01-01\"", "Date(-719162)"),
+        (DataType::Timestamp, "\"1970-01-01T00:00:01Z\"", "Timestamp(1000000)"),
+        (DataType::TimestampNtz, "\"1970-01-01 00:00\"", "TimestampNtz(0)"),
+        (DataType::Utf8, "\"hidden\"", "hidden"),
+        (DataType::Utf8, "\"\"", ""),
+        (DataType::Binary, "\"0x00fF\"", "Binary([0, 255])"),
+    ] {
+        let method = format!(r#"{{"method":"constant","value":{value}}}"#);
+        let (values, _) = masked(&method, data_type, &[None, None]);
+        assert_eq!(values, [Some(shown.to_owned()), Some(shown.to_owned())]);
+    }
+    for (data_type, value) in [
+        (DataType::Boolean, "1"),
+        (DataType::Int16, "32768"),
+        (DataType::Int32, "1.5"),
+        (DataType::Int64, "9223372036854775808"),
+        (DataType::Float32, "1e300"),
+        (decimal, "1.234"),
+        (decimal, "1000"),
+        (DataType::Date, "\"2024-02-30\""),
+        (DataType::Timestamp, "\"1970-01-01T00:00:01\""),
+        (DataType::TimestampNtz, "\"1970-01-01T00:00:01Z\""),
+        (DataType::Utf8, "1"),
+        (DataType::Utf8, "{}"),
+        (DataType::Binary, "\"00\""),
+        (DataType::Binary, "\"0x0\""),
+        (DataType::Binary, "\"0x+1\""),
+    ] {
+        let config = format!(r#"{{"columns":{{"c":{{"method":"constant","value":{value}}}}}}}"#);
+        let error = open(&[("c", data_type, true)], &config).unwrap_err();
+        assert!(matches!(error, OpenError::Unsupported { .. }), "{error}");
+    }
+}
+
+#[test]
+fn dates_keep_their_type() {
+    let year = r#"{"method":"date","truncate":"year"}"#;
+    let values = [Some(Value::Date(19_782)), None, Some(Value::Date(i32::MAX))];
+    let (shown, rejects) = masked(year, DataType::Date, &values);
+    assert_eq!(shown[..2], [Some("Date(19723)".to_owned()), None]);
+    assert_eq!(rejects, [(2, "date-out-of-range".to_owned())]);
+    let hour = r#"{"method":"date","truncate":"hour"}"#;
+    let values = [Some(Value::Timestamp(-1))];
+    let (shown, _) = masked(hour, DataType::Timestamp, &values);
+    assert_eq!(shown, [Some("Timestamp(-3600000000)".to_owned())]);
+}
+
+#[test]
+fn a_method_on_a_wrong_type_is_unsupported() {
+    let allowed = |method: &str, data_type| match method {
+        r#"{"method":"date","truncate":"year"}"# => {
+            matches!(data_type, DataType::Date | DataType::Timestamp | DataType::TimestampNtz)
+        }
+        r#"{"method":"date","truncate":"day"}"# => {
+            matches!(data_type, DataType::Timestamp | DataType::TimestampNtz)
+        }
+        r#"{"method":"hash","key":"pii"}"# => true,
+        _ => data_type == DataType::Utf8,
+    };
+    for method in [
+        r#"{"method":"keep","first":1}"#,
+        r#"{"method":"email","key":"pii"}"#,
+        r#"{"method":"date","truncate":"year"}"#,
+        r#"{"method":"date","truncate":"day"}"#,
+        r#"{"method":"hash","key":"pii"}"#,
+    ] {
+        for data_type in ALL_TYPES {
+            let config = format!(r#"{{"columns":{{"c":{method}}}}}"#);
+            match open(&[("c", data_type, true)], &config) {
+                Ok(_) => assert!(allowed(method, data_type), "{method} {data_type}"),
+                Err(OpenError::Unsupported { column, reason }) => {
+                    assert!(!allowed(method, data_type), "{method} {data_type}");
+                    assert_eq!(column, "c");
+                    assert!(reason.contains(&data_type.to_string()), "{reason}");
+                }
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn an_empty_batch_of_every_type() {
+    for data_type in ALL_TYPES {
+        let hash = r#"{"method":"hash","key":"pii","normalize":["trim"]}"#;
+        assert!(masked(hash, data_type, &[]).0.is_empty());
+        assert!(masked(r#""null""#, data_type, &[]).0.is_empty());
+    }
+    assert!(text(r#"{"method":"email","key":"pii"}"#, &[]).is_empty());
+    assert!(text(r#"{"method":"keep","first":1}"#, &[]).is_empty());
+}
+
+#[test]
+fn what_is_not_listed_follows_the_rule() {
+    let columns = [
+        ("id", DataType::Int32, false),
+        ("name", DataType::Utf8, false),
+        ("note", DataType::Utf8, true),
+    ];
+    let names = |plan: &Plan| -> Vec<String> { plan.outputs.iter().map(|output| output.name.clone()).collect() };
+    let config = |rule: &str| format!(r#"{{{rule}"columns":{{"ID":"pass"}}}}"#);
+    assert_eq!(
+        open(&columns, &config("")),
+        Err(OpenError::Unlisted(vec!["name".to_owned(), "note".to_owned()]))
+    );
+    let dropped = open(&columns, &config(r#""unlisted":"drop","#)).unwrap();
+    assert_eq!(names(&dropped), ["id"]);
+    assert!(dropped.reads.is_empty());
+    let passed = open(&columns, &config(r#""unlisted":"pass","#)).unwrap();
+    let is_pass = |output: &sluice_plugin::OutputColumn| matches!(&output.source, OutputSource::Pass(source) if *source == output.name);
+    assert!(passed.outputs.iter().all(is_pass));
+    let nulled = open(&columns, &config(r#""unlisted":"null","#)).unwrap();
+    assert_eq!(names(&nulled), ["id", "name", "note"]);
+    assert!(nulled.reads.is_empty());
+    for output in &nulled.outputs[1..] {
+        assert!(matches!(&output.source, OutputSource::Computed(field) if field.nullable));
+    }
+}
+
+#[test]
+fn names_are_checked_against_the_table() {
+    let columns = [("Email", DataType::Utf8, true), ("email", DataType::Utf8, true)];
+    let error = open(&columns, r#"{"columns":{"EMAIL":"drop"}}"#).unwrap_err();
+    assert!(matches!(error, OpenError::Config { path, .. } if path == "columns.EMAIL"));
+    let columns = [("a", DataType::Utf8, true)];
+    assert_eq!(
+        open(&columns, r#"{"columns":{"x":"drop","y":"null"}}"#),
+        Err(OpenError::Missing(vec!["x".to_owned(), "y".to_owned()]))
+    );
+    let error = open(&columns, r#"{"columns":{"a":"drop","A":"null"}}"#).unwrap_err();
+    assert!(error.to_string().contains("stands here twice"), "{error}");
+}
+
+#[test]
+fn a_key_that_is_not_granted_stops_the_table_at_its_start() {
+    for method in ["hash", "email"] {
+        let config = format!(r#"{{"columns":{{"A":{{"method":"{method}","key":"other"}}}}}}"#);
+        let error = open(&[("a", DataType::Utf8, true)], &config).unwrap_err();
+        assert!(
+            matches!(&error, OpenError::Config { path, reason }
+                if path == "columns.A.key" && reason.contains("`other` is not granted")),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn columns_are_read_in_the_order_of_the_table() {
+    let columns = [
+        ("a", DataType::Utf8, false),
+        ("b", DataType::Int32, false),
+        ("c", DataType::Utf8, false),
+        ("d", DataType::Date, false),
+    ];
+    let config = r#"{"columns":{
+        "d":{"method":"date","truncate":"month"},
+        "c":{"method":"keep","first":1},
+        "b":"null",
+        "a":{"method":"keep","last":1}}}"#;
+    let (mut mask, plan) = TestMask::open(&table(&columns), config).unwrap();
+    assert_eq!(plan.reads, ["a", "c", "d"]);
+    let batch = Batch {
+        rows: 1,
+        operations: vec![0],
+        columns: vec![
+            column(DataType::Utf8, &[Some(Value::Utf8("abc"))]),
+            column(DataType::Utf8, &[Some(Value::Utf8("xyz"))]),
+            column(DataType::Date, &[Some(Value::Date(31))]),
+        ],
+    };
+    let outcome = mask.apply(&batch).unwrap();
+    assert_eq!(outcome.columns[0].values, b"**c");
+    assert_eq!(outcome.columns[2].values, b"x**");
+    assert_eq!(outcome.columns[3].values, 31_i32.to_le_bytes());
+    let short = Batch {
+        columns: Vec::new(),
+        ..batch
+    };
+    let error = mask.apply(&short).unwrap_err();
+    assert_eq!(error.code, "malformed-input");
+    assert_eq!(error.column.as_deref(), Some("a"));
+}

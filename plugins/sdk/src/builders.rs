@@ -1,0 +1,334 @@
+//! Builders that make well-formed columns. Values are written straight into the buffers that leave the component.
+
+use crate::batch::{ApplyError, Column};
+
+/// A number with a fixed width in a buffer.
+pub trait Native: Copy {
+    /// Bytes a value.
+    const WIDTH: usize;
+    /// Reads one value from exactly `WIDTH` bytes.
+    fn read(bytes: &[u8]) -> Option<Self>;
+    /// Writes one value.
+    fn write(self, to: &mut Vec<u8>);
+}
+
+macro_rules! native {
+    ($($type:ty),*) => {$(
+        impl Native for $type {
+            const WIDTH: usize = size_of::<Self>();
+
+            #[inline]
+            fn read(bytes: &[u8]) -> Option<Self> {
+                Some(Self::from_le_bytes(bytes.try_into().ok()?))
+            }
+
+            #[inline]
+            fn write(self, to: &mut Vec<u8>) {
+                to.extend_from_slice(&self.to_le_bytes());
+            }
+        }
+    )*};
+}
+
+native!(i16, i32, i64, i128, f32, f64);
+
+/// Which rows have a value; no bitmap is made as long as all have one.
+#[derive(Debug, Default)]
+struct Nulls {
+    rows: usize,
+    bits: Option<Vec<u8>>,
+}
+
+impl Nulls {
+    #[inline]
+    fn push(&mut self, valid: bool) {
+        let row = self.rows;
+        self.rows += 1;
+        if valid && self.bits.is_none() {
+            return;
+        }
+        let bits = self.bits.get_or_insert_with(|| {
+            let mut bits = vec![0xff; row / 8];
+            if !row.is_multiple_of(8) {
+                bits.push((1 << (row % 8)) - 1);
+            }
+            bits
+        });
+        if row.is_multiple_of(8) {
+            bits.push(0);
+        }
+        if valid && let Some(last) = bits.last_mut() {
+            *last |= 1 << (row % 8);
+        }
+    }
+}
+
+/// Builds a binary column.
+#[derive(Debug)]
+pub struct BinaryBuilder {
+    offsets: Vec<i32>,
+    values: Vec<u8>,
+    nulls: Nulls,
+    overflow: bool,
+}
+
+impl BinaryBuilder {
+    /// A builder with room for this many rows and bytes of values.
+    pub fn with_capacity(rows: usize, bytes: usize) -> Self {
+        let mut offsets = Vec::with_capacity(rows + 1);
+        offsets.push(0);
+        Self {
+            offsets,
+            values: Vec::with_capacity(bytes),
+            nulls: Nulls::default(),
+            overflow: false,
+        }
+    }
+
+    /// Adds a row with a value.
+    #[inline]
+    pub fn push(&mut self, value: &[u8]) {
+        self.values.extend_from_slice(value);
+        self.end(true);
+    }
+
+    /// Adds a row that is NULL.
+    #[inline]
+    pub fn push_null(&mut self) {
+        self.end(false);
+    }
+
+    /// Adds a row with a value, or NULL.
+    #[inline]
+    pub fn push_option(&mut self, value: Option<&[u8]>) {
+        match value {
+            Some(value) => self.push(value),
+            None => self.push_null(),
+        }
+    }
+
+    /// The column.
+    ///
+    /// # Errors
+    /// `output-too-large` where the values together have more than 2 GiB, which 32-bit offsets cannot say.
+    pub fn finish(self) -> Result<Column, ApplyError> {
+        if self.overflow {
+            return Err(ApplyError::new("output-too-large", "a column has more than 2 GiB"));
+        }
+        Ok(Column {
+            validity: self.nulls.bits,
+            offsets: self.offsets,
+            values: self.values,
+        })
+    }
+
+    #[inline]
+    fn end(&mut self, valid: bool) {
+        match i32::try_from(self.values.len()) {
+            Ok(offset) => self.offsets.push(offset),
+            Err(_) => self.overflow = true,
+        }
+        self.nulls.push(valid);
+    }
+}
+
+/// Builds a text column.
+#[derive(Debug)]
+pub struct Utf8Builder(BinaryBuilder);
+
+impl Utf8Builder {
+    /// A builder with room for this many rows and bytes of text.
+    pub fn with_capacity(rows: usize, bytes: usize) -> Self {
+        Self(BinaryBuilder::with_capacity(rows, bytes))
+    }
+
+    /// Adds a row with a value.
+    #[inline]
+    pub fn push(&mut self, value: &str) {
+        self.0.push(value.as_bytes());
+    }
+
+    /// Adds a row that is NULL.
+    #[inline]
+    pub fn push_null(&mut self) {
+        self.0.push_null();
+    }
+
+    /// Adds a row with a value, or NULL.
+    #[inline]
+    pub fn push_option(&mut self, value: Option<&str>) {
+        self.0.push_option(value.map(str::as_bytes));
+    }
+
+    /// Adds a piece to the row that [`Utf8Builder::end_row`] will end.
+    #[inline]
+    pub fn append(&mut self, piece: &str) {
+        self.0.values.extend_from_slice(piece.as_bytes());
+    }
+
+    /// Adds the first `digits` lower-case hexadecimal digits of these bytes to the row that [`Utf8Builder::end_row`]
+    /// will end.
+    #[inline]
+    pub fn append_hex(&mut self, bytes: &[u8], digits: usize) {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let nibbles = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        let digits = nibbles.take(digits);
+        self.0.values.extend(digits.map(|nibble| DIGITS[usize::from(nibble)]));
+    }
+
+    /// Ends a row that was written in pieces, by [`Utf8Builder::append`] or `write!`.
+    #[inline]
+    pub fn end_row(&mut self) {
+        self.0.end(true);
+    }
+
+    /// The column.
+    ///
+    /// # Errors
+    /// As [`BinaryBuilder::finish`].
+    pub fn finish(self) -> Result<Column, ApplyError> {
+        self.0.finish()
+    }
+}
+
+impl std::fmt::Write for Utf8Builder {
+    #[inline]
+    fn write_str(&mut self, piece: &str) -> std::fmt::Result {
+        self.append(piece);
+        Ok(())
+    }
+}
+
+/// Builds a boolean column.
+#[derive(Debug, Default)]
+pub struct BooleanBuilder {
+    bits: Vec<u8>,
+    nulls: Nulls,
+}
+
+impl BooleanBuilder {
+    /// A builder with room for this many rows.
+    pub fn with_capacity(rows: usize) -> Self {
+        Self {
+            bits: Vec::with_capacity(rows.div_ceil(8)),
+            nulls: Nulls::default(),
+        }
+    }
+
+    /// Adds a row with a value, or NULL.
+    #[inline]
+    pub fn push_option(&mut self, value: Option<bool>) {
+        let row = self.nulls.rows;
+        if row.is_multiple_of(8) {
+            self.bits.push(0);
+        }
+        if value == Some(true)
+            && let Some(last) = self.bits.last_mut()
+        {
+            *last |= 1 << (row % 8);
+        }
+        self.nulls.push(value.is_some());
+    }
+
+    /// The column.
+    pub fn finish(self) -> Column {
+        Column {
+            validity: self.nulls.bits,
+            offsets: Vec::new(),
+            values: self.bits,
+        }
+    }
+}
+
+/// Builds a column of fixed-width values.
+#[derive(Debug)]
+pub struct FixedBuilder<T> {
+    values: Vec<u8>,
+    nulls: Nulls,
+    native: std::marker::PhantomData<T>,
+}
+
+impl<T: Native + Default> FixedBuilder<T> {
+    /// A builder with room for this many rows.
+    pub fn with_capacity(rows: usize) -> Self {
+        Self {
+            values: Vec::with_capacity(rows * T::WIDTH),
+            nulls: Nulls::default(),
+            native: std::marker::PhantomData,
+        }
+    }
+
+    /// Adds a row with a value, or NULL.
+    #[inline]
+    pub fn push_option(&mut self, value: Option<T>) {
+        // Zeros under NULL: never a value that was meant to disappear.
+        value.unwrap_or_default().write(&mut self.values);
+        self.nulls.push(value.is_some());
+    }
+
+    /// The column.
+    pub fn finish(self) -> Column {
+        Column {
+            validity: self.nulls.bits,
+            offsets: Vec::new(),
+            values: self.values,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write;
+
+    use super::*;
+    use crate::views::{BooleanView, FixedView, Utf8View};
+
+    #[test]
+    fn validity_starts_at_the_first_null_wherever_it_is() {
+        for first_null in 0..20 {
+            let mut builder = FixedBuilder::<i32>::with_capacity(20);
+            for row in 0..20 {
+                builder.push_option((row != first_null).then_some(row));
+            }
+            let column = builder.finish();
+            let view = FixedView::<i32>::new(&column, 20).unwrap();
+            for row in 0..20_i32 {
+                let expected = (row != first_null).then_some(row);
+                assert_eq!(view.get(row as usize), expected, "{first_null}");
+            }
+            assert_eq!(column.validity.unwrap().len(), 3);
+        }
+    }
+
+    #[test]
+    fn no_null_means_no_bitmap() {
+        let mut builder = BooleanBuilder::with_capacity(9);
+        for row in 0..9 {
+            builder.push_option(Some(row % 2 == 0));
+        }
+        let column = builder.finish();
+        assert_eq!(column.validity, None);
+        assert_eq!(column.values, [0b0101_0101, 1]);
+        assert_eq!(BooleanView::new(&column, 9).unwrap().get(8), Some(true));
+    }
+
+    #[test]
+    fn text_in_pieces() {
+        let mut builder = Utf8Builder::with_capacity(0, 0);
+        builder.append("a");
+        write!(builder, "{}", 12).unwrap();
+        builder.append_hex(&[0xab, 0xcd], 3);
+        builder.end_row();
+        builder.push_null();
+        builder.push("ß");
+        let column = builder.finish().unwrap();
+        let view = Utf8View::new(&column, 3).unwrap();
+        assert_eq!(view.iter().collect::<Vec<_>>(), [Some("a12abc"), None, Some("ß")]);
+    }
+
+    #[test]
+    fn an_empty_text_column_has_one_offset() {
+        let column = Utf8Builder::with_capacity(0, 0).finish().unwrap();
+        assert_eq!(column.offsets, [0]);
+    }
+}

@@ -1,0 +1,52 @@
+//! What a guest should not do instead of coming back.
+
+use std::hint::black_box;
+
+/// Executes `unreachable`.
+pub(crate) fn trap() -> ! {
+    #[cfg(target_arch = "wasm32")]
+    core::arch::wasm32::unreachable();
+    #[cfg(not(target_arch = "wasm32"))]
+    std::process::abort();
+}
+
+#[allow(clippy::panic)]
+pub(crate) fn panic_with(value: &str) -> ! {
+    panic!("cannot work with {value}");
+}
+
+pub(crate) fn spin() -> ! {
+    let mut count = 0_u64;
+    loop {
+        count = black_box(count.wrapping_add(1));
+    }
+}
+
+/// Takes and touches memory until none is given; Rust then aborts, which is a trap.
+pub(crate) fn eat_memory() -> ! {
+    let mut taken = Vec::new();
+    loop {
+        taken.push(black_box(vec![1_u8; 4 << 20]));
+    }
+}
+
+/// Recurses until the engine's stack is exhausted: the frames have nothing in linear memory, whose own stack would
+/// otherwise run out first.
+pub(crate) fn recurse() {
+    black_box(deeper(black_box(1)));
+}
+
+#[inline(never)]
+fn deeper(depth: u64) -> u64 {
+    if depth == 0 {
+        return 1;
+    }
+    deeper(depth.wrapping_add(1)).rotate_left(7) ^ depth
+}
+
+pub(crate) fn flood(value: &str) {
+    let long = value.repeat(1_000);
+    for _ in 0..10_000 {
+        sluice_plugin::log::error(&long);
+    }
+}

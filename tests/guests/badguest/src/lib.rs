@@ -1,0 +1,199 @@
+//! A guest that misbehaves in the way that its configuration names, and the ways to behave well that tests compare
+//! with. One component, so that it is built once.
+//!
+//! `{"behave": "<name>"}`, the names being those of [`Behave`] in kebab case; `"bytes"` sets how much `huge-output`
+//! returns. Except where the name says otherwise the plan passes every column and adds one computed column, `made`,
+//! of the type that the fault needs; the first text column of the table is read, if there is one.
+
+mod acts;
+mod buffers;
+mod plans;
+
+use serde::Deserialize;
+use sluice_plugin::{ApplyError, Batch, OpenError, Outcome, Plan, Table, Transform};
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Behave {
+    /// Computes every column as it is.
+    Identity,
+    /// Behaves well: `made` is a text of no value.
+    Well,
+
+    // When opened.
+    /// Never comes back from `open`.
+    LoopInOpen,
+    /// Traps in `open`.
+    TrapInOpen,
+    /// Answers with a configuration error that quotes the configuration.
+    ConfigError,
+    /// Passes a column that the table does not have.
+    UnknownColumn,
+    /// Reads a column that the table does not have.
+    UnknownRead,
+    /// Names two outputs alike, but for case.
+    DuplicateOutputs,
+    /// Computes a column named `_start_lsn`.
+    FakeStartLsn,
+    /// Passes a column under the name `_start_lsn`.
+    RenamedToStartLsn,
+    /// Names a column as Delta does not allow.
+    ForbiddenName,
+    /// Computes a decimal of 39 digits.
+    DecimalTooWide,
+    /// Has no output column at all.
+    NoColumns,
+
+    // When applied.
+    /// Executes `unreachable`.
+    Trap,
+    /// Panics with a message that quotes a value.
+    Panic,
+    /// Never comes back.
+    Loop,
+    /// Takes memory until it is refused.
+    EatMemory,
+    /// Recurses without end.
+    Recurse,
+    /// Logs without end, then comes back.
+    LogFlood,
+    /// Fails the batch with a message that quotes a value.
+    ErrorWithSecret,
+
+    // What comes back.
+    /// One value too few.
+    ShortColumn,
+    /// One value too many.
+    LongColumn,
+    /// `int` values whose bytes are no multiple of 4.
+    OddValues,
+    /// A bitmap of booleans that is too short.
+    ShortBooleans,
+    /// An offset beyond the values.
+    OffsetBeyond,
+    /// Offsets that fall.
+    OffsetsFalling,
+    /// A negative offset.
+    OffsetNegative,
+    /// Offsets that do not start at 0.
+    OffsetsNotFromZero,
+    /// Values that no offset covers.
+    ValuesUncovered,
+    /// No offsets for a text column.
+    NoOffsets,
+    /// Offsets for a column of numbers.
+    OffsetsOnNumbers,
+    /// Text that is not UTF-8.
+    InvalidUtf8,
+    /// An offset inside a character.
+    SplitCharacter,
+    /// A validity bitmap that is too short.
+    ShortValidity,
+    /// NULL in a column that was announced without.
+    NullInNonNull,
+    /// A decimal with more digits than announced.
+    DecimalTooLarge,
+    /// A decimal with more digits than announced, but under a NULL, where nothing counts.
+    DecimalTooLargeUnderNull,
+    /// A column more than planned.
+    TooManyColumns,
+    /// A column less than planned.
+    TooFewColumns,
+    /// More bytes than any cap should allow.
+    HugeOutput,
+    /// Rejects a row that there is not.
+    RejectBeyond,
+    /// Rejects a row with a code that quotes a value.
+    RejectWithValue,
+    /// Rejects a row for a column that there is not.
+    RejectUnknownColumn,
+    /// Rejects the first row, as it should be done.
+    Reject,
+    /// Drops the first row of every update but not the second.
+    SplitUpdate,
+    /// Drops both rows of every update, as it should be done.
+    DropUpdates,
+    /// A bitmap of dropped rows that is too short.
+    ShortDropped,
+    /// `made` has the value of the column read inside a longer text.
+    Leak,
+    /// `made` is the value of the column read.
+    LeakWhole,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    behave: Behave,
+    #[serde(default = "huge")]
+    bytes: usize,
+}
+
+/// The transform.
+pub struct BadGuest {
+    behave: Behave,
+    bytes: usize,
+    /// The column that is read; of a table without text, no name.
+    read: String,
+}
+
+impl Transform for BadGuest {
+    fn open(table: &Table, config: &str) -> Result<(Self, Plan), OpenError> {
+        let Config { behave, bytes } = sluice_plugin::config::parse(config)?;
+        match behave {
+            Behave::LoopInOpen => acts::spin(),
+            Behave::TrapInOpen => acts::trap(),
+            Behave::ConfigError => return Err(OpenError::config("behave", config)),
+            _ => {}
+        }
+        let plan = plans::plan(behave, table);
+        let read = plan.reads.first().cloned().unwrap_or_default();
+        Ok((Self { behave, bytes, read }, plan))
+    }
+
+    fn apply(&mut self, batch: &Batch) -> Result<Outcome, ApplyError> {
+        match self.behave {
+            Behave::Trap => acts::trap(),
+            Behave::Panic => acts::panic_with(&first_value(batch)),
+            Behave::Loop => acts::spin(),
+            Behave::EatMemory => acts::eat_memory(),
+            Behave::Recurse => acts::recurse(),
+            Behave::LogFlood => acts::flood(&first_value(batch)),
+            Behave::ErrorWithSecret => {
+                let secret = first_value(batch);
+                return Err(ApplyError::new(secret.clone(), secret.clone()).in_column(secret));
+            }
+            Behave::Identity => return Ok(Outcome::of(batch.columns.clone())),
+            _ => {}
+        }
+        Ok(buffers::outcome(self.behave, batch, self.bytes, &self.read))
+    }
+}
+
+/// The first value of the text column that is read; what a message must not show.
+fn first_value(batch: &Batch) -> String {
+    let values = batch.utf8(0).ok();
+    let first = values.and_then(|values| values.iter().flatten().next());
+    first.unwrap_or("no value").to_owned()
+}
+
+fn huge() -> usize {
+    64 << 20
+}
+
+sluice_plugin::export_transform!(BadGuest);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn behaviours_are_named_in_kebab_case() {
+        let config: Config = sluice_plugin::config::parse(r#"{"behave":"null-in-non-null"}"#).unwrap();
+        assert_eq!(config.behave, Behave::NullInNonNull);
+        assert_eq!(config.bytes, 64 << 20);
+        let name = sluice_plugin::config::parse::<Config>(r#"{"behave":"decimal-too-wide"}"#);
+        assert_eq!(name.unwrap().behave, Behave::DecimalTooWide);
+    }
+}

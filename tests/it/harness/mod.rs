@@ -1,0 +1,14 @@
+//! What the tests share: a server, a project with a configuration, and a reader of what it wrote.
+
+mod lake;
+mod project;
+mod server;
+
+pub use lake::{Rows, commits, files_under, rows_of};
+pub use project::{Project, Run, finish, sluice_binary, wait_for};
+pub use server::Server;
+
+/// A place under `target`, gone when the test ends well.
+pub fn scratch() -> tempfile::TempDir {
+    tempfile::Builder::new().prefix("sluice-it-").tempdir().expect("a temporary directory")
+}

@@ -1,0 +1,212 @@
+//! A directory with a `sluice.toml`, and runs of the real binary in it.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::server::{PASSWORD, Server};
+
+/// The binary under test.
+pub fn sluice_binary() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_sluice"))
+}
+
+pub const KEY: &str = "a key of the tests, 32 bytes long";
+
+/// A project on disk.
+pub struct Project {
+    dir: TempDir,
+    text: String,
+}
+
+/// What a run printed, and how it ended.
+pub struct Run {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Project {
+    /// A configuration for a database of the server, as `reader`, without tables.
+    pub fn new(server: &Server, database: &str) -> Project {
+        let dir = super::scratch();
+        std::fs::write(dir.path().join("password"), PASSWORD).expect("written");
+        std::fs::write(dir.path().join("pii"), KEY).expect("written");
+        let text = format!(
+            r#"
+[source]
+server = "127.0.0.1,{}"
+database = "{database}"
+user = "reader"
+password = {{ file = "password" }}
+server_certificate = "{}"
+
+[plugins]
+dir = "plugins"
+
+[keys]
+pii = {{ file = "pii", version = "v1" }}
+
+[limits]
+chunk_rows = 1000
+
+[defaults]
+target = "lake/bronze/{{ci}}"
+app_id = "{{ci}}-v1"
+checkpoint = "lake/checkpoints/{{ci}}"
+facts_table = "lake/ops/ingestion_facts"
+control_table = "lake/ops/table_finalization"
+trigger = "100ms"
+granularity = "minute"
+"#,
+            server.port,
+            server.certificate().display()
+        );
+        std::fs::create_dir(dir.path().join("plugins")).expect("created");
+        let project = Project { dir, text };
+        project.write();
+        project
+    }
+
+    /// Adds a `[[table]]`; `rest` is TOML under it.
+    pub fn table(mut self, capture_instance: &str, rest: &str) -> Project {
+        let _ = write!(self.text, "\n[[table]]\ncapture_instance = \"{capture_instance}\"\n{rest}\n");
+        self.write();
+        self
+    }
+
+    /// Changes the text of the configuration.
+    pub fn edit(&mut self, from: &str, to: &str) {
+        assert!(self.text.contains(from), "{from:?} is in the configuration");
+        self.text = self.text.replace(from, to);
+        self.write();
+    }
+
+    fn write(&self) {
+        std::fs::write(self.config(), &self.text).expect("written");
+    }
+
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub fn config(&self) -> PathBuf {
+        self.dir.path().join("sluice.toml")
+    }
+
+    pub fn lake(&self) -> PathBuf {
+        self.dir.path().join("lake")
+    }
+
+    pub fn bronze(&self, capture_instance: &str) -> PathBuf {
+        self.lake().join("bronze").join(capture_instance)
+    }
+
+    /// Copies a component into the plugin directory.
+    pub fn plugin(&self, name: &str, component: &Path) {
+        let to = self.dir.path().join("plugins").join(format!("{name}.wasm"));
+        std::fs::copy(component, to).expect("copied");
+    }
+
+    /// A command of the binary on this configuration.
+    pub fn command(&self, command: &str, arguments: &[&str]) -> Command {
+        let mut process = Command::new(sluice_binary());
+        process.arg(command).arg("-c").arg(self.config()).args(arguments);
+        process
+    }
+
+    /// Runs a command to its end.
+    pub fn run(&self, command: &str, arguments: &[&str]) -> Run {
+        finish(self.command(command, arguments).output().expect("sluice starts"))
+    }
+
+    /// `sluice run --once --json`.
+    pub fn once(&self) -> Run {
+        self.run("run", &["--once", "--json"])
+    }
+
+    /// Starts a run that stops at a failpoint, waits until it is there, and kills it with SIGKILL. Whether it got there.
+    pub fn kill_at(&self, failpoint: &str) -> bool {
+        let marker = self.dir.path().join("at-failpoint");
+        let _ = std::fs::remove_file(&marker);
+        let mut child = self
+            .command("run", &["--once", "--json"])
+            .env("SLUICE_FAILPOINT", failpoint)
+            .env("SLUICE_FAILPOINT_FILE", &marker)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("sluice starts");
+        let reached = wait_for(|| marker.exists() || matches!(child.try_wait(), Ok(Some(_)))) && marker.exists();
+        kill(&mut child);
+        reached
+    }
+}
+
+/// Polls for something that another process does; gives up after two minutes.
+pub fn wait_for(mut condition: impl FnMut() -> bool) -> bool {
+    let patience = Instant::now() + Duration::from_secs(120);
+    while Instant::now() < patience {
+        if condition() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    false
+}
+
+/// SIGKILL, and the end of the process.
+pub fn kill(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// The end of a process.
+pub fn finish(output: Output) -> Run {
+    Run {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8(output.stdout).expect("UTF-8"),
+        stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+    }
+}
+
+impl Run {
+    /// The JSON objects of the output, each on its line.
+    pub fn events(&self) -> Vec<Value> {
+        self.stdout
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in {line:?}")))
+            .collect()
+    }
+
+    /// The objects of one type.
+    pub fn of_type(&self, kind: &str) -> Vec<Value> {
+        self.events().into_iter().filter(|event| event["type"] == kind).collect()
+    }
+
+    /// The summary of a table.
+    pub fn table(&self, capture_instance: &str) -> Value {
+        self.of_type("table")
+            .into_iter()
+            .find(|event| event["capture_instance"] == capture_instance)
+            .unwrap_or_else(|| panic!("no summary of {capture_instance} in {}\n{}", self.stdout, self.stderr))
+    }
+
+    /// The failure of a table.
+    pub fn failure(&self, capture_instance: &str) -> Value {
+        self.of_type("failed")
+            .into_iter()
+            .find(|event| event["capture_instance"] == capture_instance)
+            .unwrap_or_else(|| panic!("no failure of {capture_instance} in {}\n{}", self.stdout, self.stderr))
+    }
+
+    /// The run must have ended well.
+    pub fn ok(self) -> Run {
+        assert_eq!(self.code, 0, "{}\n{}", self.stdout, self.stderr);
+        self
+    }
+}

@@ -1,0 +1,147 @@
+//! The stand-in server, as the process that users start.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+use tiberius::{AuthMethod, Client, Config, EncryptionLevel, Row};
+use tokio::net::TcpStream;
+use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
+
+use super::project::sluice_binary;
+
+pub const PASSWORD: &str = "Str0ng-for-tests";
+
+/// A running `mssql-sim`; killed when dropped.
+pub struct Server {
+    child: Child,
+    pub port: u16,
+    dir: PathBuf,
+    _temporary: Option<TempDir>,
+}
+
+impl Server {
+    /// A server with an empty disk.
+    pub fn start(arguments: &[&str]) -> Server {
+        let dir = super::scratch();
+        let mut server = Server::on(dir.path(), arguments);
+        server._temporary = Some(dir);
+        server
+    }
+
+    /// A server whose data are in `dir`.
+    pub fn on(dir: &Path, arguments: &[&str]) -> Server {
+        let program = sluice_binary().with_file_name("mssql-sim");
+        assert!(program.is_file(), "{} is missing: run cargo build --workspace --bins", program.display());
+        let mut child = Command::new(&program)
+            .args(["--listen", "127.0.0.1:0", "--user", "sa", "--exit-with-parent"])
+            .arg("--data")
+            .arg(dir.join("data"))
+            .arg("--cert-out")
+            .arg(dir.join("certificate.pem"))
+            .args(arguments)
+            .env("MSSQL_SIM_PASSWORD", PASSWORD)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("mssql-sim starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe"));
+        let port = loop {
+            let mut line = String::new();
+            if lines.read_line(&mut line).expect("a line") == 0 {
+                let mut said = String::new();
+                let _ = child.stderr.take().expect("a pipe").read_to_string(&mut said);
+                panic!("mssql-sim ended before it was ready: {said}");
+            }
+            if let Some(port) = line.trim().strip_prefix("listening on 127.0.0.1:") {
+                break port.parse().expect("a port");
+            }
+        };
+        // Keep both pipes empty, so that the server never waits for us.
+        std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+        let mut errors = child.stderr.take().expect("a pipe");
+        std::thread::spawn(move || std::io::copy(&mut errors, &mut std::io::stderr()));
+        Server { child, port, dir: dir.to_owned(), _temporary: None }
+    }
+
+    pub fn certificate(&self) -> PathBuf {
+        self.dir.join("certificate.pem")
+    }
+
+    /// A connection as the administrator.
+    pub async fn connect(&self, database: &str) -> Client<Compat<TcpStream>> {
+        let mut config = Config::new();
+        config.host("127.0.0.1");
+        config.port(self.port);
+        config.database(database);
+        config.authentication(AuthMethod::sql_server("sa", PASSWORD));
+        config.encryption(EncryptionLevel::Required);
+        config.trust_cert_ca(self.certificate().display());
+        let tcp = TcpStream::connect(("127.0.0.1", self.port)).await.expect("the server listens");
+        Client::connect(config, tcp.compat_write()).await.expect("sa logs in")
+    }
+
+    /// Runs a batch and panics with the server's words when it fails.
+    pub async fn exec(&self, database: &str, sql: &str) {
+        let mut client = self.connect(database).await;
+        client
+            .simple_query(sql)
+            .await
+            .unwrap_or_else(|error| panic!("{error}\nin {sql}"))
+            .into_results()
+            .await
+            .unwrap_or_else(|error| panic!("{error}\nin {sql}"));
+    }
+
+    /// The rows of a statement.
+    pub async fn query(&self, database: &str, sql: &str) -> Vec<Row> {
+        let mut client = self.connect(database).await;
+        client
+            .simple_query(sql)
+            .await
+            .unwrap_or_else(|error| panic!("{error}\nin {sql}"))
+            .into_first_result()
+            .await
+            .unwrap_or_else(|error| panic!("{error}\nin {sql}"))
+    }
+
+    /// A database with CDC, and the login `reader` that may do nothing yet.
+    pub async fn database(&self, name: &str) {
+        self.exec("master", &format!("CREATE DATABASE [{name}]")).await;
+        self.exec(name, "EXEC sys.sp_cdc_enable_db").await;
+        self.exec("master", &format!("CREATE LOGIN [reader] WITH PASSWORD = '{PASSWORD}'")).await;
+        self.exec(name, "CREATE USER [reader] FOR LOGIN [reader]").await;
+    }
+
+    /// A table `dbo.<name>` with CDC that `reader` may read.
+    pub async fn table(&self, database: &str, name: &str, columns: &str) {
+        self.exec(database, &format!("CREATE TABLE dbo.{name} ({columns})")).await;
+        self.enable(database, name).await;
+        self.grant(database, name).await;
+    }
+
+    pub async fn enable(&self, database: &str, name: &str) {
+        self.exec(
+            database,
+            &format!("EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N'{name}', @role_name = NULL"),
+        )
+        .await;
+    }
+
+    pub async fn grant(&self, database: &str, name: &str) {
+        self.exec(
+            database,
+            &format!("GRANT SELECT ON [dbo].[{name}] TO [reader]; GRANT SELECT ON [cdc].[dbo_{name}_CT] TO [reader];"),
+        )
+        .await;
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

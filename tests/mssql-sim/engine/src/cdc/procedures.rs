@@ -1,0 +1,461 @@
+//! The procedures of CDC (`sys.sp_cdc_…`) and of the stand-in itself (`sim.…`).
+
+use std::sync::Arc;
+
+use super::{Lsn, Op, agent, cleanup, instances::Request};
+use crate::{
+    catalog::{CatalogView, Instance, Object, SETTINGS_ID},
+    context::{StatementContext, may_read_instance},
+    error::{SqlResult, sql_error},
+    exec::{Arguments, Run, Session, storage},
+    result::{ResultSink, SqlError},
+    types::round_to_datetime,
+    value::{Length, SqlType, Value},
+};
+
+/// A procedure: its name and parameters (name, whether it must be given).
+pub struct Procedure {
+    schema: &'static str,
+    name: &'static str,
+    pub parameters: &'static [(&'static str, bool)],
+}
+
+const PROCEDURES: &[Procedure] = &[
+    Procedure { schema: "sys", name: "sp_cdc_enable_db", parameters: &[] },
+    Procedure { schema: "sys", name: "sp_cdc_disable_db", parameters: &[] },
+    Procedure {
+        schema: "sys",
+        name: "sp_cdc_enable_table",
+        parameters: &[
+            ("@source_schema", true),
+            ("@source_name", true),
+            ("@role_name", false),
+            ("@capture_instance", false),
+            ("@supports_net_changes", false),
+            ("@index_name", false),
+            ("@captured_column_list", false),
+            ("@filegroup_name", false),
+            ("@allow_partition_switch", false),
+        ],
+    },
+    Procedure {
+        schema: "sys",
+        name: "sp_cdc_disable_table",
+        parameters: &[("@source_schema", true), ("@source_name", true), ("@capture_instance", true)],
+    },
+    Procedure { schema: "sys", name: "sp_cdc_help_change_data_capture", parameters: &[("@source_schema", false), ("@source_name", false)] },
+    Procedure { schema: "sys", name: "sp_cdc_get_captured_columns", parameters: &[("@capture_instance", true)] },
+    Procedure { schema: "sys", name: "sp_cdc_get_ddl_history", parameters: &[("@capture_instance", true)] },
+    Procedure {
+        schema: "sys",
+        name: "sp_cdc_cleanup_change_table",
+        parameters: &[("@capture_instance", true), ("@low_water_mark", true), ("@threshold", false), ("@fCleanupFailed", false)],
+    },
+    Procedure {
+        schema: "sys",
+        name: "sp_cdc_change_job",
+        parameters: &[
+            ("@job_type", false),
+            ("@maxtrans", false),
+            ("@maxscans", false),
+            ("@continuous", false),
+            ("@pollinginterval", false),
+            ("@retention", false),
+            ("@threshold", false),
+        ],
+    },
+    Procedure {
+        schema: "sys",
+        name: "sp_cdc_add_job",
+        parameters: &[("@job_type", true), ("@start_job", false), ("@maxtrans", false), ("@maxscans", false), ("@continuous", false), ("@pollinginterval", false), ("@retention", false), ("@threshold", false)],
+    },
+    Procedure { schema: "sys", name: "sp_cdc_start_job", parameters: &[("@job_type", false)] },
+    Procedure { schema: "sys", name: "sp_cdc_stop_job", parameters: &[("@job_type", false)] },
+    Procedure { schema: "sys", name: "sp_cdc_help_jobs", parameters: &[] },
+    Procedure { schema: "sim", name: "idle_entry", parameters: &[] },
+    Procedure { schema: "sim", name: "cleanup", parameters: &[("@capture_instance", true), ("@before_lsn", true)] },
+    Procedure { schema: "sim", name: "key_update", parameters: &[("@form", true)] },
+];
+
+/// A procedure by schema (none will do for `sys`) and name.
+pub fn find(schema: &str, name: &str) -> Option<&'static Procedure> {
+    PROCEDURES
+        .iter()
+        .find(|p| p.name == name && (p.schema == schema || p.schema == "sys" && (schema.is_empty() || schema == "dbo")))
+}
+
+const NAME: SqlType = SqlType::NVarChar(Length::Limited(128));
+const LSN: SqlType = SqlType::Binary(10);
+const MAX: SqlType = SqlType::NVarChar(Length::Max);
+
+/// Runs a procedure; its return status.
+pub(crate) fn run(session: &mut Session, procedure: &Procedure, args: &Arguments, sink: &mut dyn ResultSink) -> Run<i64> {
+    let result = dispatch(session, procedure, args, sink);
+    result.map_err(|stop| match stop {
+        crate::exec::Stop::Error(mut error) => {
+            if error.procedure.is_empty() {
+                error.procedure = procedure.name.to_owned();
+            }
+            crate::exec::Stop::Error(error)
+        }
+        other => other,
+    })
+}
+
+fn dispatch(session: &mut Session, procedure: &Procedure, args: &Arguments, sink: &mut dyn ResultSink) -> Run<i64> {
+    let ctx = session.context()?;
+    let owner = || if ctx.is_owner() { Ok(()) } else { Err(not_dbo()) };
+    let enabled = || if ctx.catalog.settings.cdc { Ok(()) } else { Err(not_enabled(&ctx)) };
+    // These work on the change tables by themselves, and would wait for the very transaction that runs them.
+    if session.tx.holds_change_tables() && matches!(procedure.name, "sp_cdc_cleanup_change_table" | "cleanup" | "sp_cdc_start_job" | "idle_entry") {
+        return Err(sql_error(226, 16, format!("{} statement not allowed within multi-statement transaction.", procedure.name)).into());
+    }
+    match procedure.name {
+        "sp_cdc_enable_db" | "sp_cdc_disable_db" => {
+            if !ctx.admin {
+                return Err(sql_error(22902, 16, "Caller is not authorized to initiate the requested action. Sysadmin privileges are required.").into());
+            }
+            if procedure.name == "sp_cdc_enable_db" {
+                session.enable_database()?;
+            } else {
+                session.disable_database()?;
+            }
+        }
+        "sp_cdc_enable_table" => {
+            owner()?;
+            enabled()?;
+            if args.absent(2) {
+                let mut error = sql_error(201, 16, "Procedure or function 'sp_cdc_enable_table' expects parameter '@role_name', which was not supplied.");
+                error.state = 4;
+                return Err(error.into());
+            }
+            let request = Request {
+                schema: args.text(0)?.unwrap_or_default(),
+                table: args.text(1)?.unwrap_or_default(),
+                role: args.text(2)?,
+                instance: args.text(3)?,
+                net_changes: args.int(4)?.map(|n| n != 0),
+                index: args.text(5)?,
+                columns: args.text(6)?,
+                filegroup: args.text(7)?,
+            };
+            session.enable_table(&request)?;
+        }
+        "sp_cdc_disable_table" => {
+            owner()?;
+            enabled()?;
+            let (schema, table) = (args.text(0)?.unwrap_or_default(), args.text(1)?.unwrap_or_default());
+            session.disable_table(&schema, &table, &args.text(2)?.unwrap_or_default())?;
+        }
+        "sp_cdc_help_change_data_capture" => {
+            enabled()?;
+            let (schema, table) = (args.text(0)?, args.text(1)?);
+            return help(session, &ctx, schema.as_deref(), table.as_deref(), sink);
+        }
+        "sp_cdc_get_captured_columns" => {
+            enabled()?;
+            let instance = readable(&ctx, &args.text(0)?.unwrap_or_default())?;
+            return captured_columns(session, &instance, sink);
+        }
+        "sp_cdc_get_ddl_history" => {
+            enabled()?;
+            let instance = readable(&ctx, &args.text(0)?.unwrap_or_default())?;
+            return ddl_history(session, &ctx, &instance, sink);
+        }
+        "sp_cdc_cleanup_change_table" => {
+            owner()?;
+            enabled()?;
+            let instance = readable(&ctx, &args.text(0)?.unwrap_or_default())?;
+            let state = ctx.database.cdc.lock();
+            let (low, high) = (state.starts.get(&instance.id).copied().unwrap_or(Lsn::ZERO), state.max_lsn.unwrap_or(Lsn::ZERO));
+            drop(state);
+            // Without a mark the low endpoint stays, and only what lies below it goes.
+            let mark = args.lsn(1)?.unwrap_or(low);
+            let known = ctx.database.entry_time(mark).map_err(storage)?.is_some();
+            if mark != low && (!known || mark < low || mark > high) {
+                return Err(sql_error(
+                    22957,
+                    16,
+                    format!("LSN {mark}, specified as the new low end point for change table associated with capture instance '{}', is not within the Change Data Capture timeline [{low}, {high}].", instance.name),
+                )
+                .into());
+            }
+            let threshold = args.int(2)?.unwrap_or(5000);
+            cleanup::clean(&ctx.database, instance.id, mark, threshold).map_err(storage)?;
+        }
+        "sp_cdc_change_job" | "sp_cdc_add_job" => {
+            owner()?;
+            enabled()?;
+            let at = if procedure.name == "sp_cdc_change_job" { 5 } else { 6 };
+            let (retention, threshold) = (args.int(at)?, args.int(at + 1)?);
+            let kind = args.text(0)?.unwrap_or_else(|| "capture".into());
+            change_settings(session, |s| {
+                if kind.eq_ignore_ascii_case("cleanup") {
+                    s.retention_minutes = retention.unwrap_or(s.retention_minutes);
+                    s.cleanup_threshold = threshold.unwrap_or(s.cleanup_threshold);
+                }
+            })?;
+        }
+        "sp_cdc_start_job" | "sp_cdc_stop_job" => {
+            owner()?;
+            enabled()?;
+            let runs = procedure.name == "sp_cdc_start_job";
+            let kind = args.text(0)?.unwrap_or_else(|| "capture".into());
+            let cleanup_job = kind.eq_ignore_ascii_case("cleanup");
+            change_settings(session, |s| {
+                if cleanup_job {
+                    s.cleanup_runs = runs;
+                } else {
+                    s.capture_runs = runs;
+                }
+            })?;
+            if runs && cleanup_job {
+                // Started by hand, the job runs at once.
+                cleanup::run_job(&ctx.database).map_err(storage)?;
+            } else if runs {
+                agent::committed(&ctx.engine, &ctx.database).map_err(storage)?;
+            }
+        }
+        "sp_cdc_help_jobs" => {
+            enabled()?;
+            return jobs(session, &ctx, sink);
+        }
+        "idle_entry" => {
+            owner()?;
+            enabled()?;
+            session.begin_write()?;
+            let added = agent::idle_entry(&ctx.database, true).map_err(storage);
+            session.end_empty_write();
+            if !added? {
+                return Err(sql_error(50000, 16, "mssql-sim: no idle entry can be written: capture is stopped or has transactions to capture.").into());
+            }
+        }
+        "cleanup" => {
+            owner()?;
+            enabled()?;
+            let instance = readable(&ctx, &args.text(0)?.unwrap_or_default())?;
+            let mark = args.lsn(1)?.unwrap_or(Lsn::ZERO);
+            cleanup::clean(&ctx.database, instance.id, mark, ctx.catalog.settings.cleanup_threshold).map_err(storage)?;
+        }
+        "key_update" => {
+            owner()?;
+            let form = args.text(0)?.unwrap_or_default().to_lowercase();
+            let in_place = match form.as_str() {
+                "delete_insert" => false,
+                "before_after" => true,
+                _ => return Err(sql_error(50000, 16, "mssql-sim: @form is N'delete_insert' or N'before_after'.").into()),
+            };
+            change_settings(session, |s| s.key_update_in_place = in_place)?;
+        }
+        _ => return Err(sql_error(2812, 16, format!("Could not find stored procedure '{}'.", procedure.name)).into()),
+    }
+    Ok(0)
+}
+
+fn change_settings(session: &mut Session, change: impl FnOnce(&mut crate::catalog::Settings)) -> SqlResult<()> {
+    session.write(|s| {
+        s.context()?;
+        let mut settings = s.catalog.settings.clone();
+        change(&mut settings);
+        s.put_object(SETTINGS_ID, &Object::Settings(settings))
+    })
+}
+
+fn not_dbo() -> SqlError {
+    sql_error(22904, 16, "Caller is not authorized to initiate the requested action. DBO privileges are required.")
+}
+
+fn not_enabled(ctx: &StatementContext) -> SqlError {
+    sql_error(
+        22901,
+        16,
+        format!("The database '{}' is not enabled for Change Data Capture. Ensure that the correct database context is set and retry the operation. To report on the databases enabled for Change Data Capture, query the is_cdc_enabled column in the sys.databases catalog view.", ctx.database.name),
+    )
+}
+
+/// An instance that the user may ask about.
+fn readable(ctx: &StatementContext, name: &str) -> SqlResult<Arc<Instance>> {
+    ctx.catalog
+        .instance(name)
+        .filter(|i| may_read_instance(ctx, i))
+        .cloned()
+        .ok_or_else(|| sql_error(22981, 16, "Object does not exist or access is denied."))
+}
+
+fn text(t: &str) -> Value {
+    Value::Text(t.to_owned())
+}
+
+fn optional(t: Option<&String>) -> Value {
+    t.map_or(Value::Null, |t| Value::Text(t.clone()))
+}
+
+fn list<'i>(names: impl Iterator<Item = &'i str>) -> Value {
+    let quoted: Vec<String> = names.map(|n| format!("[{}]", n.replace(']', "]]"))).collect();
+    if quoted.is_empty() { Value::Null } else { Value::Text(quoted.join(", ")) }
+}
+
+fn help(session: &mut Session, ctx: &StatementContext, schema: Option<&str>, table: Option<&str>, sink: &mut dyn ResultSink) -> Run<i64> {
+    let source = match (schema, table) {
+        (None, None) => None,
+        (schema, Some(table)) => match ctx.catalog.table(schema, table) {
+            Some(found) => Some(found.id),
+            None => return Err(sql_error(22981, 16, "Object does not exist or access is denied.").into()),
+        },
+        (Some(_), None) => return Err(sql_error(22963, 16, "Parameter \"@source_name\" cannot be empty.").into()),
+    };
+    let starts = ctx.database.cdc.lock().starts.clone();
+    let mut rows = Vec::new();
+    let mut found: Vec<&Arc<Instance>> = ctx.catalog.instances.values().collect();
+    found.sort_by(|a, b| (&a.source_schema, &a.source_table, a.created).cmp(&(&b.source_schema, &b.source_table, b.created)));
+    for i in found {
+        if source.is_some_and(|s| s != i.source_id) || !may_read_instance(ctx, i) {
+            continue;
+        }
+        let mut index: Vec<_> = i.columns.iter().filter(|c| c.index_ordinal.is_some()).collect();
+        index.sort_by_key(|c| c.index_ordinal);
+        rows.push(vec![
+            text(&i.source_schema),
+            text(&i.source_table),
+            text(&i.name),
+            Value::Int(i.id),
+            Value::Int(i.source_id),
+            starts.get(&i.id).map_or(Value::Null, |l| Value::Bytes(l.0.to_vec())),
+            Value::Null,
+            Value::Int(i64::from(i.supports_net_changes)),
+            Value::Null,
+            optional(i.role.as_ref()),
+            optional(i.index_name.as_ref()),
+            optional(i.filegroup.as_ref()),
+            Value::DateTime(round_to_datetime(i.created)),
+            list(index.iter().map(|c| c.name.as_str())),
+            list(i.columns.iter().map(|c| c.name.as_str())),
+        ]);
+    }
+    let columns = [
+        ("source_schema", NAME, true),
+        ("source_table", NAME, true),
+        ("capture_instance", NAME, false),
+        ("object_id", SqlType::Int, false),
+        ("source_object_id", SqlType::Int, true),
+        ("start_lsn", LSN, true),
+        ("end_lsn", LSN, true),
+        ("supports_net_changes", SqlType::Bit, true),
+        ("has_drop_pending", SqlType::Bit, true),
+        ("role_name", NAME, true),
+        ("index_name", NAME, true),
+        ("filegroup_name", NAME, true),
+        ("create_date", SqlType::DateTime, true),
+        ("index_column_list", MAX, true),
+        ("captured_column_list", MAX, true),
+    ];
+    session.answer(&columns, &rows, sink)?;
+    Ok(0)
+}
+
+fn captured_columns(session: &mut Session, i: &Instance, sink: &mut dyn ResultSink) -> Run<i64> {
+    let rows: Vec<Vec<Value>> = i
+        .columns
+        .iter()
+        .map(|c| {
+            let length = CatalogView::max_length(c.ty);
+            let characters = if c.ty.is_national() && length > 0 { length / 2 } else { length };
+            let number = c.ty.is_number() && c.ty != SqlType::Bit;
+            let (precision, scale) = CatalogView::precision(c.ty);
+            vec![
+                text(&i.source_schema),
+                text(&i.source_table),
+                text(&i.name),
+                text(&c.name),
+                Value::Int(c.source_id),
+                Value::Int(c.ordinal),
+                text(&c.ty.to_string()),
+                if c.ty.is_text() || c.ty.is_bytes() { Value::Int(characters) } else { Value::Null },
+                if number { Value::Int(precision) } else { Value::Null },
+                if number && !c.ty.is_float() { Value::Int(scale) } else { Value::Null },
+                if c.ty.is_temporal() { Value::Int(scale) } else { Value::Null },
+            ]
+        })
+        .collect();
+    let columns = [
+        ("source_schema", NAME, true),
+        ("source_table", NAME, true),
+        ("capture_instance", NAME, false),
+        ("column_name", NAME, false),
+        ("column_id", SqlType::Int, true),
+        ("ordinal_position", SqlType::Int, false),
+        ("data_type", NAME, true),
+        ("character_maximum_length", SqlType::Int, true),
+        ("numeric_precision", SqlType::TinyInt, true),
+        ("numeric_scale", SqlType::Int, true),
+        ("datetime_precision", SqlType::SmallInt, true),
+    ];
+    session.answer(&columns, &rows, sink)?;
+    Ok(0)
+}
+
+fn ddl_history(session: &mut Session, ctx: &StatementContext, i: &Instance, sink: &mut dyn ResultSink) -> Run<i64> {
+    let mut rows = Vec::new();
+    if let Some(table) = ctx.catalog.table(Some("cdc"), "ddl_history") {
+        let sql = format!("SELECT c3, c4, c5, c6 FROM {} WHERE c2 = ?1 ORDER BY c5", table.sql_name());
+        let mut statement = session.conn.prepare(&sql).map_err(storage)?;
+        let mut found = statement.query([i.id]).map_err(storage)?;
+        while let Some(row) = found.next().map_err(storage)? {
+            let cell = |at: usize, ty: SqlType| -> SqlResult<Value> { Ok(crate::types::decode(row.get_ref(at).map_err(storage)?, ty)) };
+            rows.push(vec![
+                text(&i.source_schema),
+                text(&i.source_table),
+                text(&i.name),
+                cell(0, SqlType::Bit)?,
+                cell(1, MAX)?,
+                cell(2, LSN)?,
+                cell(3, SqlType::DateTime)?,
+            ]);
+        }
+    }
+    let columns = [
+        ("source_schema", NAME, true),
+        ("source_table", NAME, true),
+        ("capture_instance", NAME, false),
+        ("required_column_update", SqlType::Bit, true),
+        ("ddl_command", MAX, true),
+        ("ddl_lsn", LSN, false),
+        ("ddl_time", SqlType::DateTime, true),
+    ];
+    session.answer(&columns, &rows, sink)?;
+    Ok(0)
+}
+
+fn jobs(session: &mut Session, ctx: &StatementContext, sink: &mut dyn ResultSink) -> Run<i64> {
+    let settings = &ctx.catalog.settings;
+    let id = |n: u8| Value::Guid([n, 0x5C, 0xDC, 0, 0, 0, 0x40, 0, 0x80, 0, 0, 0, 0, 0, 0, ctx.database.id as u8]);
+    let name = |kind: &str| text(&format!("cdc.{}_{kind}", ctx.database.name));
+    let int = Value::Int;
+    let rows = vec![
+        vec![id(1), text("capture"), name("capture"), int(500), int(10), int(1), int(5), int(0), int(0)],
+        vec![id(2), text("cleanup"), name("cleanup"), int(0), int(0), int(0), int(0), int(settings.retention_minutes), int(settings.cleanup_threshold)],
+    ];
+    let columns = [
+        ("job_id", SqlType::UniqueIdentifier, true),
+        ("job_type", SqlType::NVarChar(Length::Limited(20)), true),
+        ("job_name", NAME, true),
+        ("maxtrans", SqlType::Int, true),
+        ("maxscans", SqlType::Int, true),
+        ("continuous", SqlType::Bit, true),
+        ("pollinginterval", SqlType::BigInt, true),
+        ("retention", SqlType::BigInt, true),
+        ("threshold", SqlType::BigInt, true),
+    ];
+    session.answer(&columns, &rows, sink)?;
+    Ok(0)
+}
+
+impl Session {
+    /// Appends a log record to the open transaction.
+    pub(super) fn log_record(&mut self, object: i64, op: Op, data: &[u8]) -> SqlResult<()> {
+        let mut log = self.tx.log.clone();
+        crate::exec::append(&self.conn, &self.database, &mut log, object, op, data)?;
+        self.tx.log = log;
+        Ok(())
+    }
+}

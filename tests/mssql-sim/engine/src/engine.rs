@@ -1,0 +1,342 @@
+//! The server: its options, its databases and its logins.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::PathBuf,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::{Mutex, RwLock};
+use rusqlite::{Connection, params};
+use sha2::{Digest, Sha256};
+
+use crate::{
+    cdc::agent,
+    database::Database,
+    error::{SqlResult, cannot_open_database, login_failed, sql_error, storage_fault},
+    exec::Session,
+    functions::now_local,
+    catalog::same_name,
+    result::SqlError,
+};
+
+/// Which SQL Server the stand-in shows itself as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum ServerVersion {
+    /// SQL Server 2016 (13.0).
+    V2016,
+    /// SQL Server 2017 (14.0).
+    V2017,
+    /// SQL Server 2019 (15.0).
+    V2019,
+    /// SQL Server 2022 (16.0).
+    #[default]
+    V2022,
+}
+
+impl ServerVersion {
+    /// `SERVERPROPERTY('ProductVersion')`.
+    pub fn product_version(self) -> &'static str {
+        match self {
+            ServerVersion::V2016 => "13.0.6300.2",
+            ServerVersion::V2017 => "14.0.3456.2",
+            ServerVersion::V2019 => "15.0.4360.2",
+            ServerVersion::V2022 => "16.0.4135.4",
+        }
+    }
+
+    /// The year in `@@VERSION`.
+    pub fn year(self) -> u32 {
+        match self {
+            ServerVersion::V2016 => 2016,
+            ServerVersion::V2017 => 2017,
+            ServerVersion::V2019 => 2019,
+            ServerVersion::V2022 => 2022,
+        }
+    }
+}
+
+/// How a server is opened.
+#[derive(Debug, Clone)]
+pub struct EngineOptions {
+    /// Where the files lie; `None` keeps them in a temporary folder that goes with the engine.
+    pub data_dir: Option<PathBuf>,
+    /// The one login of the sysadmin role.
+    pub admin_user: String,
+    /// Its password.
+    pub admin_password: String,
+    /// How long after its commit a transaction is captured; 0 means that it is when COMMIT returns.
+    pub capture_lag: Duration,
+    /// How long a quiet database waits for an idle entry in `cdc.lsn_time_mapping`.
+    pub idle_interval: Duration,
+    /// How often the cleanup job runs.
+    pub cleanup_interval: Duration,
+    /// `@@SERVERNAME`.
+    pub server_name: String,
+    /// Which SQL Server it shows itself as.
+    pub version: ServerVersion,
+    /// Minutes that the server's clock is ahead of UTC.
+    pub utc_offset_minutes: i16,
+    /// Windows name of the zone, as `CURRENT_TIMEZONE_ID()` answers on 2022.
+    pub time_zone: String,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        EngineOptions {
+            data_dir: None,
+            admin_user: "sa".into(),
+            admin_password: String::new(),
+            capture_lag: Duration::ZERO,
+            idle_interval: Duration::from_secs(300),
+            cleanup_interval: Duration::from_secs(60),
+            server_name: "MSSQL-SIM".into(),
+            version: ServerVersion::default(),
+            utc_offset_minutes: 0,
+            time_zone: "UTC".into(),
+        }
+    }
+}
+
+/// Why a server did not open.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The data folder could not be made or read.
+    #[error("cannot use the data folder {path}: {source}; check that it exists and is writable")]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A file in it is no database of the stand-in, or is damaged.
+    #[error("cannot open the databases in {path}: {source}; use an empty folder or one that mssql-sim made")]
+    Storage {
+        /// The folder.
+        path: PathBuf,
+        /// What SQLite says.
+        source: rusqlite::Error,
+    },
+    /// The capture thread did not start.
+    #[error("cannot start the capture thread: {0}")]
+    Thread(std::io::Error),
+}
+
+/// A running server. Dropping the last handle stops capture.
+pub struct Engine {
+    pub(crate) options: EngineOptions,
+    pub(crate) databases: RwLock<BTreeMap<i64, Arc<Database>>>,
+    /// Open sessions by database, for DROP DATABASE.
+    pub(crate) sessions: Mutex<HashMap<i64, usize>>,
+    registry: Mutex<Connection>,
+    dir: PathBuf,
+    spids: AtomicI64,
+    me: Weak<Engine>,
+    _temporary: Option<tempfile::TempDir>,
+}
+
+impl Engine {
+    /// Opens a server on its files.
+    ///
+    /// # Errors
+    /// [`OpenError`] when the folder or a file in it cannot be used.
+    pub fn open(options: EngineOptions) -> Result<Arc<Engine>, OpenError> {
+        let (dir, temporary) = match &options.data_dir {
+            Some(dir) => {
+                std::fs::create_dir_all(dir).map_err(|source| OpenError::Folder { path: dir.clone(), source })?;
+                (dir.clone(), None)
+            }
+            None => {
+                let temporary = tempfile::Builder::new()
+                    .prefix("mssql-sim-")
+                    .tempdir()
+                    .map_err(|source| OpenError::Folder { path: std::env::temp_dir(), source })?;
+                (temporary.path().to_owned(), Some(temporary))
+            }
+        };
+        let storage = |source| OpenError::Storage { path: dir.clone(), source };
+        let registry = Connection::open(dir.join("server.sqlite")).map_err(storage)?;
+        registry
+            .execute_batch(
+                "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
+                 CREATE TABLE IF NOT EXISTS databases(id INTEGER PRIMARY KEY, name TEXT NOT NULL, created INTEGER NOT NULL);
+                 CREATE TABLE IF NOT EXISTS logins(name TEXT PRIMARY KEY COLLATE NOCASE, salt BLOB NOT NULL, hash BLOB NOT NULL);",
+            )
+            .map_err(storage)?;
+        let created = now_local(options.utc_offset_minutes).0;
+        for (id, name) in [(1, "master"), (2, "tempdb"), (3, "model"), (4, "msdb")] {
+            registry
+                .execute("INSERT OR IGNORE INTO databases VALUES (?1, ?2, ?3)", params![id, name, created])
+                .map_err(storage)?;
+        }
+        let known: Vec<(i64, String, i64)> = {
+            let mut statement = registry.prepare("SELECT id, name, created FROM databases").map_err(storage)?;
+            let rows = statement.query_map([], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?))).map_err(storage)?;
+            rows.collect::<rusqlite::Result<_>>().map_err(storage)?
+        };
+        let mut databases = BTreeMap::new();
+        for (id, name, created) in known {
+            let database = Database::open(&dir, id, &name, created, options.utc_offset_minutes, temporary.is_none()).map_err(storage)?;
+            databases.insert(id, database);
+        }
+        let engine = Arc::new_cyclic(|me| Engine {
+            options,
+            databases: RwLock::new(databases),
+            sessions: Mutex::new(HashMap::new()),
+            registry: Mutex::new(registry),
+            dir,
+            spids: AtomicI64::new(50),
+            me: me.clone(),
+            _temporary: temporary,
+        });
+        agent::start(&engine).map_err(OpenError::Thread)?;
+        Ok(engine)
+    }
+
+    /// Logs in, to `master` when no database is named.
+    ///
+    /// # Errors
+    /// 18456 for a wrong name or password, 4060 for a database that does not exist or that the login has no user in.
+    pub fn login(&self, user: &str, password: &str, database: Option<&str>) -> SqlResult<Session> {
+        if !self.password_matches(user, password) {
+            return Err(login_failed(user));
+        }
+        let name = database.filter(|d| !d.is_empty()).unwrap_or("master");
+        let database = self.database(name).ok_or_else(|| cannot_open_database(name))?;
+        let engine = self.me.upgrade().ok_or_else(|| login_failed(user))?;
+        let spid = self.spids.fetch_add(1, Ordering::SeqCst) + 1;
+        let session = Session::open(engine, database, user, spid)?;
+        if !session.may_enter() {
+            return Err(cannot_open_database(name));
+        }
+        Ok(session)
+    }
+
+    /// A database by name.
+    pub(crate) fn database(&self, name: &str) -> Option<Arc<Database>> {
+        self.databases.read().values().find(|d| same_name(&d.name, name)).cloned()
+    }
+
+    /// Whether a login is the sysadmin.
+    pub(crate) fn is_admin(&self, login: &str) -> bool {
+        same_name(login, &self.options.admin_user)
+    }
+
+    /// Whether a login exists.
+    pub(crate) fn has_login(&self, login: &str) -> SqlResult<bool> {
+        if self.is_admin(login) {
+            return Ok(true);
+        }
+        self.registry
+            .lock()
+            .query_row("SELECT count(*) FROM logins WHERE name = ?1", [login], |r| r.get::<_, i64>(0))
+            .map(|n| n > 0)
+            .map_err(|e| storage_fault(&e))
+    }
+
+    /// Makes a database.
+    pub(crate) fn create_database(&self, name: &str) -> SqlResult<()> {
+        let mut databases = self.databases.write();
+        if databases.values().any(|d| same_name(&d.name, name)) {
+            let mut error = sql_error(1801, 16, format!("Database '{name}' already exists. Choose a different database name."));
+            error.state = 3;
+            return Err(error);
+        }
+        let id = databases.keys().max().map_or(5, |id| id + 1);
+        let created = now_local(self.options.utc_offset_minutes).0;
+        let durable = self.options.data_dir.is_some();
+        let database = Database::open(&self.dir, id, name, created, self.options.utc_offset_minutes, durable).map_err(|e| storage_fault(&e))?;
+        self.registry
+            .lock()
+            .execute("INSERT INTO databases VALUES (?1, ?2, ?3)", params![id, name, created])
+            .map_err(|e| storage_fault(&e))?;
+        databases.insert(id, database);
+        Ok(())
+    }
+
+    /// Drops a database that nobody uses.
+    pub(crate) fn drop_database(&self, name: &str) -> SqlResult<()> {
+        let Some(database) = self.database(name) else {
+            return Err(sql_error(
+                3701,
+                11,
+                format!("Cannot drop the database '{name}', because it does not exist or you do not have permission."),
+            ));
+        };
+        if database.id <= 4 {
+            return Err(sql_error(3708, 16, format!("Cannot drop the database '{name}' because it is a system database.")));
+        }
+        if self.sessions.lock().get(&database.id).copied().unwrap_or(0) > 0 {
+            return Err(sql_error(3702, 16, format!("Cannot drop database \"{name}\" because it is currently in use.")));
+        }
+        self.databases.write().remove(&database.id);
+        self.registry
+            .lock()
+            .execute("DELETE FROM databases WHERE id = ?1", [database.id])
+            .map_err(|e| storage_fault(&e))?;
+        database
+            .delete_files()
+            .map_err(|e| sql_error(50000, 16, format!("mssql-sim: cannot delete the files of database '{name}': {e}")))
+    }
+
+    /// Makes a login, or changes its password.
+    pub(crate) fn put_login(&self, name: &str, password: &str, replace: bool) -> SqlResult<()> {
+        if !replace && self.has_login(name)? {
+            return Err(sql_error(15025, 16, format!("The server principal '{name}' already exists.")));
+        }
+        let mut salt = [0_u8; 16];
+        getrandom::fill(&mut salt).map_err(|e| sql_error(50000, 16, format!("mssql-sim: the system gives no randomness: {e}")))?;
+        self.registry
+            .lock()
+            .execute(
+                "INSERT OR REPLACE INTO logins VALUES (?1, ?2, ?3)",
+                params![name, salt.as_slice(), hash(&salt, password)],
+            )
+            .map(|_| ())
+            .map_err(|e| storage_fault(&e))
+    }
+
+    /// Removes a login.
+    pub(crate) fn drop_login(&self, name: &str) -> SqlResult<()> {
+        let gone = self
+            .registry
+            .lock()
+            .execute("DELETE FROM logins WHERE name = ?1", [name])
+            .map_err(|e| storage_fault(&e))?;
+        if gone == 0 {
+            return Err(sql_error(
+                15151,
+                16,
+                format!("Cannot drop the login '{name}', because it does not exist or you do not have permission."),
+            ));
+        }
+        Ok(())
+    }
+
+    fn password_matches(&self, user: &str, password: &str) -> bool {
+        if self.is_admin(user) {
+            return password == self.options.admin_password;
+        }
+        let stored: Result<(Vec<u8>, Vec<u8>), _> = self
+            .registry
+            .lock()
+            .query_row("SELECT salt, hash FROM logins WHERE name = ?1", [user], |r| Ok((r.get(0)?, r.get(1)?)));
+        stored.is_ok_and(|(salt, wanted)| hash(&salt, password) == wanted)
+    }
+}
+
+fn hash(salt: &[u8], password: &str) -> Vec<u8> {
+    let mut hasher = Sha256::new();
+    hasher.update(salt);
+    hasher.update(password.as_bytes());
+    hasher.finalize().to_vec()
+}
+
+/// A wrong login as the wire sends it next to a 4060.
+pub fn login_failed_for(user: &str) -> SqlError {
+    login_failed(user)
+}

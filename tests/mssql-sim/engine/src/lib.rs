@@ -1,0 +1,26 @@
+//! The SQL and CDC engine of mssql-sim: T-SQL on SQLite, with SQL Server's types, errors and change capture.
+//!
+//! A batch goes `parse` → `exec` (statement by statement) → `bind` (names and types, into SQLite SQL) → SQLite → the
+//! caller's [`result::ResultSink`]. Types, conversions and functions are the stand-in's own (`types`, `functions`): SQLite
+//! stores and orders, it does not decide what a value is. Changes of tracked tables go through `cdc`.
+//!
+//! What behaves as SQL Server is documented to, was measured to, or is only assumed to, is in `BEHAVIOURS.md`.
+
+mod bind;
+mod catalog;
+mod cdc;
+mod context;
+mod database;
+mod engine;
+mod error;
+mod exec;
+mod functions;
+mod gate;
+mod parse;
+pub mod result;
+mod types;
+pub mod value;
+
+pub use cdc::Lsn;
+pub use engine::{Engine, EngineOptions, OpenError, ServerVersion};
+pub use exec::Session;

@@ -1,0 +1,365 @@
+//! CREATE, ALTER and DROP of databases, schemas, tables and indexes.
+
+use sqlparser::tokenizer::Token;
+
+use super::{Batch, Kind};
+use crate::error::{SqlResult, not_supported};
+
+/// A table to create.
+#[derive(Debug, Clone)]
+pub struct NewTable {
+    pub name: Vec<String>,
+    pub columns: Vec<ColumnSpec>,
+    pub keys: Vec<KeySpec>,
+}
+
+/// A column of one.
+#[derive(Debug, Clone, Default)]
+pub struct ColumnSpec {
+    pub name: String,
+    pub ty: String,
+    /// As written; absent means nullable unless a key says otherwise.
+    pub nullable: Option<bool>,
+    pub default: Option<String>,
+    /// Seed and increment.
+    pub identity: Option<(i64, i64)>,
+    pub keys: Vec<KeySpec>,
+}
+
+/// A key or an index.
+#[derive(Debug, Clone, Default)]
+pub struct KeySpec {
+    pub name: Option<String>,
+    pub columns: Vec<String>,
+    pub unique: bool,
+    pub primary: bool,
+    pub constraint: bool,
+    /// As written.
+    pub clustered: Option<bool>,
+}
+
+/// A change of a table.
+#[derive(Debug, Clone)]
+pub enum AlterTable {
+    AddColumns(Vec<ColumnSpec>),
+    AddKey(KeySpec),
+    DropColumns(Vec<String>),
+    DropConstraint(String),
+    AlterColumn(ColumnSpec),
+    /// `ENABLE CHANGE_TRACKING`, `SET (…)`, `CHECK CONSTRAINT`.
+    Nothing,
+}
+
+impl Batch<'_> {
+    pub(super) fn ddl(&mut self) -> SqlResult<Kind> {
+        let verb = self.peek_word(0);
+        let object = self.peek_word(1);
+        match (verb.as_str(), object.as_str()) {
+            ("CREATE", "DATABASE") => {
+                self.skip(2);
+                let name = self.identifier()?;
+                self.rest_of_statement();
+                Ok(Kind::CreateDatabase(name))
+            }
+            ("DROP", "DATABASE") => {
+                self.skip(2);
+                let if_exists = self.words(&["IF", "EXISTS"]);
+                let mut names = vec![self.identifier()?];
+                while self.token(&Token::Comma) {
+                    names.push(self.identifier()?);
+                }
+                Ok(Kind::DropDatabase { names, if_exists })
+            }
+            ("ALTER", "DATABASE") => {
+                self.skip(2);
+                self.identifier()?;
+                self.rest_of_statement();
+                Ok(Kind::Nothing)
+            }
+            ("CREATE", "SCHEMA") => {
+                self.skip(2);
+                let name = self.identifier()?;
+                if self.word("AUTHORIZATION") {
+                    self.identifier()?;
+                }
+                Ok(Kind::CreateSchema(name))
+            }
+            ("DROP", "SCHEMA") => {
+                self.skip(2);
+                let if_exists = self.words(&["IF", "EXISTS"]);
+                Ok(Kind::DropSchema { name: self.identifier()?, if_exists })
+            }
+            ("CREATE", "TABLE") => {
+                self.skip(2);
+                self.create_table()
+            }
+            ("DROP", "TABLE") => {
+                self.skip(2);
+                let if_exists = self.words(&["IF", "EXISTS"]);
+                let mut names = vec![self.name()?];
+                while self.token(&Token::Comma) {
+                    names.push(self.name()?);
+                }
+                Ok(Kind::DropTable { names, if_exists })
+            }
+            ("ALTER", "TABLE") => self.alter_table(),
+            ("CREATE", "INDEX" | "UNIQUE" | "CLUSTERED" | "NONCLUSTERED") => {
+                self.skip(1);
+                let unique = self.word("UNIQUE");
+                let clustered = self.clustered();
+                self.expect_word("INDEX")?;
+                let name = self.identifier()?;
+                self.expect_word("ON")?;
+                let table = self.name()?;
+                let columns = self.key_columns()?;
+                self.rest_of_statement();
+                let key = KeySpec { name: Some(name.clone()), columns, unique, primary: false, constraint: false, clustered };
+                Ok(Kind::CreateIndex { name, table, key })
+            }
+            ("DROP", "INDEX") => {
+                self.skip(2);
+                self.words(&["IF", "EXISTS"]);
+                let name = self.identifier()?;
+                self.expect_word("ON")?;
+                Ok(Kind::DropIndex { name, table: self.name()? })
+            }
+            (_, "LOGIN" | "USER" | "ROLE") => self.principal(),
+            (_, other) => Err(not_supported(other)),
+        }
+    }
+
+    pub(super) fn skip(&mut self, tokens: usize) {
+        (0..tokens).for_each(|_| self.p.advance_token());
+    }
+
+    /// Options that change nothing here (`ON [PRIMARY]`, `WITH (…)`, `SET RECOVERY SIMPLE`), up to the semicolon.
+    pub(super) fn rest_of_statement(&mut self) {
+        while !matches!(self.p.peek_token_ref().token, Token::SemiColon | Token::EOF)
+            && !matches!(
+                self.peek_word(0).as_str(),
+                "SELECT" | "INSERT" | "UPDATE" | "DELETE" | "CREATE" | "ALTER" | "DROP" | "END" | "ELSE"
+            )
+        {
+            self.p.advance_token();
+        }
+    }
+
+    fn clustered(&mut self) -> Option<bool> {
+        if self.word("CLUSTERED") {
+            Some(true)
+        } else if self.word("NONCLUSTERED") {
+            Some(false)
+        } else {
+            None
+        }
+    }
+
+    fn create_table(&mut self) -> SqlResult<Kind> {
+        let name = self.name()?;
+        if name.last().is_some_and(|n| n.starts_with('#')) {
+            return Err(not_supported("#"));
+        }
+        self.expect(&Token::LParen)?;
+        let (mut columns, mut keys) = (Vec::new(), Vec::new());
+        loop {
+            if self.p.peek_token_ref().token == Token::RParen && !columns.is_empty() {
+                break;
+            }
+            match self.peek_word(0).as_str() {
+                "CONSTRAINT" | "PRIMARY" | "UNIQUE" | "FOREIGN" | "CHECK" | "INDEX" => {
+                    if let Some(key) = self.table_constraint()? {
+                        keys.push(key);
+                    }
+                }
+                _ => columns.push(self.column_spec()?),
+            }
+            if !self.token(&Token::Comma) {
+                break;
+            }
+        }
+        self.expect(&Token::RParen)?;
+        self.storage_options()?;
+        Ok(Kind::CreateTable(Box::new(NewTable { name, columns, keys })))
+    }
+
+    /// `ON filegroup`, `TEXTIMAGE_ON filegroup`, `WITH (…)`.
+    fn storage_options(&mut self) -> SqlResult<()> {
+        loop {
+            if self.word("ON") || self.word("TEXTIMAGE_ON") {
+                self.identifier()?;
+            } else if self.peek_word(0) == "WITH" && self.p.peek_nth_token_ref(1).token == Token::LParen {
+                self.p.advance_token();
+                self.skip_parentheses()?;
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    fn column_spec(&mut self) -> SqlResult<ColumnSpec> {
+        let name = self.identifier()?;
+        if self.word("AS") {
+            return Err(not_supported("computed column"));
+        }
+        let mut column = ColumnSpec { name, ty: self.type_text()?, ..ColumnSpec::default() };
+        loop {
+            let constraint = if self.word("CONSTRAINT") { Some(self.identifier()?) } else { None };
+            if self.words(&["NOT", "NULL"]) {
+                column.nullable = Some(false);
+            } else if self.word("NULL") {
+                column.nullable = Some(true);
+            } else if self.word("DEFAULT") {
+                let result = self.p.parse_prefix();
+                column.default = Some(self.ok(result)?.to_string());
+            } else if self.word("IDENTITY") {
+                column.identity = Some((1, 1));
+                if self.token(&Token::LParen) {
+                    let seed = self.integer()?;
+                    self.expect(&Token::Comma)?;
+                    column.identity = Some((seed, self.integer()?));
+                    self.expect(&Token::RParen)?;
+                }
+            } else if self.word("COLLATE") {
+                self.identifier()?;
+            } else if self.word("ROWGUIDCOL") || self.word("SPARSE") || self.words(&["NOT", "FOR", "REPLICATION"]) {
+            } else if matches!(self.peek_word(0).as_str(), "PRIMARY" | "UNIQUE") {
+                let mut key = self.key(constraint)?;
+                if key.columns.is_empty() {
+                    key.columns.push(column.name.clone());
+                }
+                column.keys.push(key);
+            } else if matches!(self.peek_word(0).as_str(), "CHECK" | "REFERENCES" | "FOREIGN") {
+                return Err(not_supported(&self.peek_word(0)));
+            } else {
+                return Ok(column);
+            }
+        }
+    }
+
+    fn integer(&mut self) -> SqlResult<i64> {
+        let negative = self.token(&Token::Minus);
+        match &self.p.peek_token_ref().token {
+            Token::Number(n, _) => match n.parse::<i64>() {
+                Ok(n) => {
+                    self.p.advance_token();
+                    Ok(if negative { -n } else { n })
+                }
+                Err(_) => self.unexpected(),
+            },
+            _ => self.unexpected(),
+        }
+    }
+
+    fn table_constraint(&mut self) -> SqlResult<Option<KeySpec>> {
+        let name = if self.word("CONSTRAINT") { Some(self.identifier()?) } else { None };
+        match self.peek_word(0).as_str() {
+            "PRIMARY" | "UNIQUE" => Ok(Some(self.key(name)?)),
+            "INDEX" => {
+                self.p.advance_token();
+                let name = self.identifier()?;
+                let unique = self.word("UNIQUE");
+                let clustered = self.clustered();
+                let columns = self.key_columns()?;
+                Ok(Some(KeySpec { name: Some(name), columns, unique, primary: false, constraint: false, clustered }))
+            }
+            other => Err(not_supported(other)),
+        }
+    }
+
+    fn key(&mut self, name: Option<String>) -> SqlResult<KeySpec> {
+        let primary = self.words(&["PRIMARY", "KEY"]);
+        if !primary {
+            self.expect_word("UNIQUE")?;
+        }
+        let clustered = self.clustered();
+        let columns = if self.p.peek_token_ref().token == Token::LParen { self.key_columns()? } else { Vec::new() };
+        self.storage_options()?;
+        Ok(KeySpec { name, columns, unique: true, primary, constraint: true, clustered })
+    }
+
+    fn key_columns(&mut self) -> SqlResult<Vec<String>> {
+        self.expect(&Token::LParen)?;
+        let mut columns = Vec::new();
+        loop {
+            columns.push(self.identifier()?);
+            if !self.word("ASC") {
+                self.word("DESC");
+            }
+            if !self.token(&Token::Comma) {
+                break;
+            }
+        }
+        self.expect(&Token::RParen)?;
+        Ok(columns)
+    }
+
+    fn alter_table(&mut self) -> SqlResult<Kind> {
+        let start = self.p.peek_token_ref().span.start;
+        self.skip(2);
+        let table = self.name()?;
+        self.words(&["WITH", "CHECK"]);
+        self.words(&["WITH", "NOCHECK"]);
+        let change = match self.peek_word(0).as_str() {
+            "ADD" => {
+                self.p.advance_token();
+                if matches!(self.peek_word(0).as_str(), "CONSTRAINT" | "PRIMARY" | "UNIQUE" | "FOREIGN" | "CHECK") {
+                    match self.table_constraint()? {
+                        Some(key) => AlterTable::AddKey(key),
+                        None => AlterTable::Nothing,
+                    }
+                } else {
+                    let mut columns = vec![self.column_spec()?];
+                    while self.token(&Token::Comma) {
+                        columns.push(self.column_spec()?);
+                    }
+                    AlterTable::AddColumns(columns)
+                }
+            }
+            "DROP" => {
+                self.p.advance_token();
+                if self.word("COLUMN") {
+                    self.words(&["IF", "EXISTS"]);
+                    let mut names = vec![self.identifier()?];
+                    while self.token(&Token::Comma) {
+                        names.push(self.identifier()?);
+                    }
+                    AlterTable::DropColumns(names)
+                } else {
+                    self.word("CONSTRAINT");
+                    self.words(&["IF", "EXISTS"]);
+                    AlterTable::DropConstraint(self.identifier()?)
+                }
+            }
+            "ALTER" => {
+                self.p.advance_token();
+                self.expect_word("COLUMN")?;
+                AlterTable::AlterColumn(self.column_spec()?)
+            }
+            "ENABLE" | "SET" | "CHECK" | "NOCHECK" | "REBUILD" => {
+                self.rest_of_statement();
+                AlterTable::Nothing
+            }
+            _ => return self.unexpected(),
+        };
+        let text = self.text_since(start.line, start.column);
+        Ok(Kind::AlterTable { table, change, text })
+    }
+
+    /// The batch's text from a place up to the next token, for the DDL history.
+    fn text_since(&self, line: u64, column: u64) -> String {
+        let end = self.p.peek_token_ref();
+        let offset = |line: u64, column: u64| -> usize {
+            let mut at = 0;
+            for (i, text) in self.sql.split_inclusive('\n').enumerate() {
+                if i as u64 + 1 == line {
+                    return at + text.chars().take(column.saturating_sub(1) as usize).map(char::len_utf8).sum::<usize>();
+                }
+                at += text.len();
+            }
+            self.sql.len()
+        };
+        let from = offset(line, column);
+        let to = if end.token == Token::EOF { self.sql.len() } else { offset(end.span.start.line, end.span.start.column) };
+        self.sql.get(from..to.max(from)).unwrap_or("").trim().trim_end_matches(';').to_owned()
+    }
+}

@@ -1,0 +1,272 @@
+//! One client, from its first byte to its last: prelogin, TLS, login, then requests.
+
+use std::io;
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use mssql_sim_engine::result::{SinkClosed, SqlError};
+
+use crate::faults::FaultKind;
+use crate::messages;
+use crate::response::{Out, Response};
+use crate::server::{Encryption, Shared};
+use crate::session::ClientSession;
+use crate::wire::login7::{Login7, TDS_7_3_B, TDS_8_0};
+use crate::wire::packet::{self, kind};
+use crate::wire::prelogin::{self, Offer, Prelogin};
+use crate::wire::reader::Malformed;
+use crate::wire::tokens::{self, Done, DoneKind, EnvChange};
+use crate::wire::transport::Transport;
+use crate::wire::writer::ResponseWriter;
+
+/// What a client is told to use by default: SQL Server's own default language.
+const LANGUAGE: &str = "us_english";
+/// The feature extension that says that the client knows UTF-8 collations.
+const FEATURE_UTF8: u8 = 0x0A;
+
+pub(crate) struct Connection {
+    transport: Transport,
+    writer: ResponseWriter,
+    shared: Arc<Shared>,
+    id: u64,
+}
+
+/// How the login went.
+enum Admitted {
+    Session(Box<ClientSession>),
+    Refused,
+}
+
+impl Connection {
+    pub(crate) fn new(stream: TcpStream, shared: Arc<Shared>, id: u64) -> io::Result<Connection> {
+        Ok(Connection {
+            transport: Transport::new(stream)?,
+            writer: ResponseWriter::new(),
+            shared,
+            id,
+        })
+    }
+
+    /// Serves the client until it leaves. An error is the connection's, not the server's.
+    pub(crate) fn serve(mut self) -> io::Result<()> {
+        let login_only_tls = match self.negotiate()? {
+            Some(login_only) => login_only,
+            None => return Ok(()),
+        };
+        let Some(message) = self.transport.read_message()? else {
+            return Ok(());
+        };
+        if message.kind != kind::LOGIN7 {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a login message was expected",
+            ));
+        }
+        if login_only_tls {
+            self.transport.leave_tls();
+        }
+        let login = Login7::parse(&message.body).map_err(invalid)?;
+        let mut session = match self.log_in(login)? {
+            Admitted::Session(session) => session,
+            Admitted::Refused => {
+                self.transport.close();
+                return Ok(());
+            }
+        };
+        while let Some(message) = self.transport.read_message()? {
+            let out = Out {
+                transport: &mut self.transport,
+                writer: &mut self.writer,
+                shared: &self.shared,
+                user: &session.login.user.clone(),
+                null_bitmap: session.login.tds_version >= TDS_7_3_B || session.login.tds_version == TDS_8_0,
+            };
+            let mut response = Response::new(out);
+            match session.answer(&message, &mut response) {
+                Ok(()) => {
+                    if !response.finish()? {
+                        break;
+                    }
+                }
+                Err(SinkClosed::Cancelled) => response.finish_cancelled()?,
+                Err(SinkClosed::Broken(error)) => return Err(error),
+            }
+        }
+        self.transport.close();
+        Ok(())
+    }
+
+    /// Prelogin and TLS. Returns whether TLS ends with the login, or `None` when there is nothing to go on with.
+    fn negotiate(&mut self) -> io::Result<Option<bool>> {
+        let strict = match &self.shared.tls {
+            Some(tls) if self.transport.opens_with_tls()? => {
+                self.transport.accept_strict_tls(Arc::clone(&tls.strict))?;
+                true
+            }
+            _ => false,
+        };
+        let Some(message) = self.transport.read_message()? else {
+            return Ok(None);
+        };
+        if message.kind != kind::PRELOGIN {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a prelogin message was expected",
+            ));
+        }
+        let client = Prelogin::parse(&message.body).map_err(invalid)?;
+        let offer = match (self.shared.encryption, client.encryption) {
+            _ if strict => Offer::NotSupported,
+            (Encryption::Off, _) => Offer::NotSupported,
+            (Encryption::Required, Offer::Off | Offer::NotSupported) => Offer::Required,
+            (Encryption::Required, Offer::On | Offer::Required) | (Encryption::On, Offer::On | Offer::Required) => {
+                Offer::On
+            }
+            (Encryption::On, Offer::Off) => Offer::Off,
+            (Encryption::On, Offer::NotSupported) => Offer::NotSupported,
+        };
+        let answer = prelogin::answer(self.shared.version, offer, client);
+        let (mut framed, mut id) = (Vec::new(), 0);
+        packet::frame(
+            &mut framed,
+            kind::RESPONSE,
+            &answer,
+            packet::DEFAULT_PACKET_SIZE,
+            &mut id,
+            true,
+        );
+        self.transport.write(&framed)?;
+        let incompatible = match offer {
+            Offer::NotSupported if !strict => matches!(client.encryption, Offer::On | Offer::Required),
+            Offer::Required => client.encryption == Offer::NotSupported,
+            _ => false,
+        };
+        if incompatible {
+            self.transport.close();
+            return Ok(None);
+        }
+        match &self.shared.tls {
+            Some(tls) if offer != Offer::NotSupported => {
+                self.transport.accept_wrapped_tls(Arc::clone(&tls.wrapped))?;
+                Ok(Some(offer == Offer::Off))
+            }
+            _ => Ok(Some(false)),
+        }
+    }
+
+    fn log_in(&mut self, login: Login7) -> io::Result<Admitted> {
+        if login.tds_version < TDS_7_3_B && login.tds_version != TDS_8_0 {
+            return self.refuse(&[messages::old_client()]);
+        }
+        if login.integrated {
+            return self.refuse(&[messages::untrusted_domain()]);
+        }
+        match self.shared.faults.take_for_login(&login.user) {
+            Some(FaultKind::LoginFail { number }) => {
+                return self.refuse(&[messages::injected(number, None, 0, &login.user)]);
+            }
+            Some(FaultKind::Redirect { host, port }) => {
+                self.acknowledge(&login, None, Some((&host, port)))?;
+                return Ok(Admitted::Refused);
+            }
+            _ => {}
+        }
+        let packet_size = match login.packet_size as usize {
+            0 => packet::DEFAULT_PACKET_SIZE,
+            size => size.clamp(packet::MIN_PACKET_SIZE, packet::MAX_PACKET_SIZE),
+        };
+        match ClientSession::open(Arc::clone(&self.shared), login, self.id) {
+            Ok(session) => {
+                self.acknowledge(&session.login, Some((session.database(), packet_size)), None)?;
+                Ok(Admitted::Session(Box::new(session)))
+            }
+            Err(error) => {
+                let mut errors = vec![error.error];
+                if errors[0].number == 4060 {
+                    // SQL Server says both.
+                    errors.push(messages::login_failed(&error.user));
+                }
+                self.refuse(&errors)
+            }
+        }
+    }
+
+    /// The answer to a login that went well, or that is to go to another server.
+    fn acknowledge(
+        &mut self,
+        login: &Login7,
+        admitted: Option<(&str, usize)>,
+        redirect: Option<(&str, u16)>,
+    ) -> io::Result<()> {
+        let out = &mut self.writer.tokens;
+        let server = &self.shared.server_name;
+        if let Some((database, _)) = admitted {
+            tokens::env_change(
+                out,
+                EnvChange::Database {
+                    old: "master",
+                    new: database,
+                },
+            );
+            tokens::info(out, &messages::database_context(database), server);
+            tokens::env_change(out, EnvChange::Collation);
+            tokens::env_change(out, EnvChange::Language { old: "", new: LANGUAGE });
+            tokens::info(out, &messages::language_setting(LANGUAGE), server);
+        }
+        tokens::login_ack(out, login.tds_version, self.shared.version);
+        if let Some((_, packet_size)) = admitted {
+            tokens::env_change(
+                out,
+                EnvChange::PacketSize {
+                    old: packet::DEFAULT_PACKET_SIZE,
+                    new: packet_size,
+                },
+            );
+        }
+        if let Some(features) = &login.features {
+            let known: &[(u8, &[u8])] = if features.contains(&FEATURE_UTF8) {
+                &[(FEATURE_UTF8, &[1])]
+            } else {
+                &[]
+            };
+            tokens::feature_ext_ack(out, known);
+        }
+        if let Some((host, port)) = redirect {
+            tokens::env_change(out, EnvChange::Routing { host, port });
+        }
+        tokens::done(
+            out,
+            Done {
+                kind: DoneKind::Statement,
+                rows: None,
+                select: false,
+                error: false,
+            },
+            false,
+        );
+        self.writer.finish(&mut self.transport)?;
+        if let Some((_, packet_size)) = admitted {
+            self.writer.set_packet_size(packet_size);
+        }
+        Ok(())
+    }
+
+    fn refuse(&mut self, errors: &[SqlError]) -> io::Result<Admitted> {
+        for error in errors {
+            tokens::error(&mut self.writer.tokens, error, &self.shared.server_name);
+        }
+        let done = Done {
+            kind: DoneKind::Statement,
+            rows: None,
+            select: false,
+            error: true,
+        };
+        tokens::done(&mut self.writer.tokens, done, false);
+        self.writer.finish(&mut self.transport)?;
+        Ok(Admitted::Refused)
+    }
+}
+
+fn invalid(error: Malformed) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}

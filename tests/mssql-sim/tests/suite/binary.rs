@@ -1,0 +1,163 @@
+//! The `mssql-sim` binary as a process.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::harness::{PASSWORD, USER, connect};
+
+struct Process {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    port: u16,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mssql-sim"));
+    command
+        .env("MSSQL_SIM_PASSWORD", PASSWORD)
+        .args(["--listen", "127.0.0.1:0"])
+        .args(arguments);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn start(arguments: &[&str]) -> Process {
+    let mut child = command(arguments).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let Some(address) = line.trim().strip_prefix("listening on ") else {
+        let mut error = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut error).unwrap();
+        panic!("it is not ready: {line:?} {error}");
+    };
+    let port = address.rsplit(':').next().unwrap().parse().unwrap();
+    Process {
+        stdin: child.stdin.take(),
+        child,
+        port,
+    }
+}
+
+fn wait(process: &mut Process) -> std::process::ExitStatus {
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        if let Some(status) = process.child.try_wait().unwrap() {
+            return status;
+        }
+        assert!(Instant::now() < until, "it does not stop");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+async fn count(process: &Process, certificate: &Path, sql: &str) -> i32 {
+    let mut config = tiberius::Config::new();
+    config.host("127.0.0.1");
+    config.port(process.port);
+    config.database("shop");
+    config.authentication(tiberius::AuthMethod::sql_server(USER, PASSWORD));
+    config.trust_cert_ca(certificate.display());
+    let mut client = connect(config).await.unwrap();
+    client
+        .simple_query(sql)
+        .await
+        .unwrap()
+        .into_row()
+        .await
+        .unwrap()
+        .unwrap()
+        .get(0)
+        .unwrap()
+}
+
+#[tokio::test]
+async fn data_outlives_the_process_however_it_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, certificate, ready) = (
+        folder.path().join("data"),
+        folder.path().join("cert.pem"),
+        folder.path().join("ready"),
+    );
+    let arguments = [
+        "--data",
+        data.to_str().unwrap(),
+        "--cert-out",
+        certificate.to_str().unwrap(),
+        "--ready-file",
+        ready.to_str().unwrap(),
+        "--workload",
+        "shop",
+        "--backlog",
+        "300",
+    ];
+    let mut process = start(&arguments);
+    assert_eq!(
+        std::fs::read_to_string(&ready).unwrap(),
+        format!("127.0.0.1:{}", process.port)
+    );
+    let orders = "SELECT COUNT(*) FROM dbo.orders";
+    let first = count(&process, &certificate, orders).await;
+    assert!(first > 10);
+
+    // Nobody else may have the folder meanwhile.
+    let second = command(&arguments).output().unwrap();
+    assert!(!second.status.success());
+    assert!(
+        String::from_utf8_lossy(&second.stderr).contains("in use by another mssql-sim"),
+        "{second:?}"
+    );
+
+    Command::new("kill")
+        .args(["-TERM", &process.child.id().to_string()])
+        .status()
+        .unwrap();
+    assert_eq!(wait(&mut process).code(), Some(0));
+    let process = start(&arguments);
+    let second = count(&process, &certificate, orders).await;
+    assert!(second > first, "{second}");
+    drop(process);
+    let process = start(&arguments[..4]);
+    assert_eq!(count(&process, &certificate, orders).await, second);
+}
+
+#[test]
+fn it_leaves_with_its_parent() {
+    let mut process = start(&["--exit-with-parent"]);
+    process.stdin.take();
+    assert_eq!(wait(&mut process).code(), Some(0));
+}
+
+#[test]
+fn what_stops_it_from_starting_is_said() {
+    let process = start(&[]);
+    let mut taken = Command::new(env!("CARGO_BIN_EXE_mssql-sim"));
+    taken
+        .env("MSSQL_SIM_PASSWORD", PASSWORD)
+        .args(["--listen", &format!("127.0.0.1:{}", process.port)]);
+    let output = taken.output().unwrap();
+    assert!(!output.status.success());
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("cannot listen on 127.0.0.1:"), "{error}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("bad.sql");
+    std::fs::write(&script, "SELECT 1\nGO\nSELECT * FROM dbo.nothing\n").unwrap();
+    let output = command(&["--sql", script.to_str().unwrap()]).output().unwrap();
+    assert!(!output.status.success());
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("bad.sql failed") && error.contains("Msg 208"), "{error}");
+}

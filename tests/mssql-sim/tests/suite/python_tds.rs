@@ -1,0 +1,75 @@
+//! python-tds, with TLS by pyOpenSSL. Its script is `python_tds.py` beside this file.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::every_type::{self, Column};
+use crate::harness::{PASSWORD, Sim, USER, python, run};
+
+fn python_tds(sim: &Sim, test: &str, input: &str) -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/python_tds.py");
+    let mut command = Command::new(python());
+    command
+        .arg(script)
+        .arg(test)
+        .arg(sim.port().to_string())
+        .arg(sim.certificate());
+    command
+        .env("SIM_USER", USER)
+        .env("SIM_PASSWORD", PASSWORD)
+        .env("PYTHONIOENCODING", "utf-8");
+    let output = run(&mut command, input);
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(output.status.success(), "{test}:\n{out}\n{err}");
+    assert!(out.contains("passed"), "{test} ended without saying so:\n{out}\n{err}");
+    out.into_owned()
+}
+
+/// Python's times end at the microsecond.
+fn adjust(column: &Column, expected: String) -> String {
+    match column.ty {
+        "time(7)" | "time(0)" | "datetime2(7)" | "datetime2(3)" => expected[..expected.len() - 1].to_owned(),
+        "float" => expected.replace("e308", "e+308"),
+        _ => expected,
+    }
+}
+
+#[test]
+fn it_reads_every_type() {
+    let sim = Sim::with_probe();
+    sim.script(&format!("USE probe\nGO\n{}", every_type::create_script()));
+    for (table, nullable) in [("every_type", true), ("every_type_nn", false)] {
+        let out = python_tds(&sim, "select", &every_type::select(table));
+        let rows: Vec<Vec<Option<String>>> = out
+            .lines()
+            .filter_map(|line| line.strip_prefix("row\t"))
+            .map(|line| {
+                line.split('\t')
+                    .map(|cell| cell.strip_prefix('=').map(str::to_owned))
+                    .collect()
+            })
+            .collect();
+        every_type::check(&rows, nullable, adjust);
+    }
+}
+
+#[test]
+fn it_sends_parameters_of_every_kind() {
+    let sim = Sim::with_probe();
+    python_tds(&sim, "parameters", "");
+}
+
+#[test]
+fn logins_fail_as_they_should() {
+    let sim = Sim::start();
+    python_tds(&sim, "logins", "");
+}
+
+#[test]
+fn transactions_procedures_and_several_result_sets() {
+    let sim = Sim::with_probe();
+    python_tds(&sim, "session", "");
+}

@@ -1,0 +1,98 @@
+//! `cargo xtask …`: sets a fresh machine up, and runs the demo, the tests and the checks. Each command says what it does,
+//! installs what is missing, and can be run again.
+
+mod setup;
+mod shell;
+
+use anyhow::{Result, bail};
+
+use shell::{cargo, say};
+
+const HELP: &str = "\
+cargo xtask demo [ARGS]   set up, build, and run `sluice demo ARGS`
+cargo xtask test [ARGS]   set up, and run every test (ARGS go to the test runner)
+cargo xtask ci            set up, and run formatting, lints, licences and every test
+cargo xtask setup         only install what a fresh machine lacks
+cargo xtask deny          check licences, sources and bans of the dependencies
+cargo xtask bench [ROWS]  measure sluice against a bare tiberius loop (release build)";
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let rest = arguments.get(1..).unwrap_or_default();
+    match arguments.first().map(String::as_str) {
+        Some("setup") => setup::run(setup::For::Tests),
+        Some("demo") => {
+            setup::run(setup::For::Demo)?;
+            demo(rest)
+        }
+        Some("test") => {
+            setup::run(setup::For::Tests)?;
+            test(rest)
+        }
+        Some("ci") => {
+            setup::run(setup::For::Tests)?;
+            check()?;
+            setup::deny()?;
+            deny()?;
+            test(rest)
+        }
+        Some("deny") => {
+            setup::deny()?;
+            deny()
+        }
+        Some("bench") => {
+            setup::run(setup::For::Demo)?;
+            bench(rest)
+        }
+        None | Some("help" | "--help" | "-h") => {
+            say(HELP);
+            Ok(())
+        }
+        Some(other) => bail!("unknown command {other:?}\n{HELP}"),
+    }
+}
+
+fn demo(arguments: &[String]) -> Result<()> {
+    say("building sluice and the stand-in server (the first time takes a while) …");
+    cargo(&["build", "--package", "sluice", "--package", "mssql-sim", "--bins"])?;
+    let mut command = vec!["run", "--quiet", "--package", "sluice", "--", "demo"];
+    command.extend(arguments.iter().map(String::as_str));
+    cargo(&command)
+}
+
+fn test(arguments: &[String]) -> Result<()> {
+    say("running the tests …");
+    // The end-to-end tests start both binaries.
+    cargo(&["build", "--workspace", "--bins"])?;
+    let runner: &[&str] = if shell::succeeds("cargo", &["nextest", "--version"]) {
+        &["nextest", "run", "--workspace"]
+    } else {
+        &["test", "--workspace"]
+    };
+    let mut command = runner.to_vec();
+    command.extend(arguments.iter().map(String::as_str));
+    cargo(&command)?;
+    if runner[0] == "nextest" && arguments.is_empty() {
+        cargo(&["test", "--workspace", "--doc"])?;
+    }
+    Ok(())
+}
+
+fn check() -> Result<()> {
+    say("checking format and lints …");
+    cargo(&["fmt", "--all", "--check"])?;
+    cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+}
+
+fn deny() -> Result<()> {
+    say("checking licences, sources and bans of the dependencies …");
+    cargo(&["deny", "--offline", "check", "bans", "licenses", "sources"])
+}
+
+fn bench(arguments: &[String]) -> Result<()> {
+    say("building for the benchmark (release) …");
+    cargo(&["build", "--release", "--package", "sluice", "--package", "mssql-sim", "--package", "sluice-bench", "--bins"])?;
+    let mut command = vec!["run", "--quiet", "--release", "--package", "sluice-bench", "--"];
+    command.extend(arguments.iter().map(String::as_str));
+    cargo(&command)
+}

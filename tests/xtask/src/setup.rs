@@ -1,0 +1,100 @@
+//! What a fresh machine lacks: Debian packages, a way to compile for WebAssembly, Python peers.
+
+use anyhow::{Context, Result, bail};
+
+use crate::shell::{self, root, say, succeeds};
+
+/// What the machine is set up for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum For {
+    /// Building and running the binaries.
+    Demo,
+    /// The tests, which need other programs as peers as well.
+    Tests,
+}
+
+/// A package, and a command that succeeds once it is there.
+struct Package {
+    name: &'static str,
+    probe: (&'static str, &'static [&'static str]),
+    only_tests: bool,
+}
+
+const PACKAGES: [Package; 5] = [
+    Package { name: "gcc", probe: ("cc", &["--version"]), only_tests: false },
+    Package { name: "pkg-config", probe: ("pkg-config", &["--version"]), only_tests: false },
+    Package { name: "libssl-dev", probe: ("pkg-config", &["--exists", "openssl"]), only_tests: false },
+    Package { name: "freetds-bin", probe: ("tsql", &["-C"]), only_tests: true },
+    Package { name: "python3-venv", probe: ("python3", &["-c", "import venv, ensurepip"]), only_tests: true },
+];
+
+/// Python packages that the tests use as independent peers, pinned.
+const PYTHON_PEERS: [&str; 4] = ["deltalake==1.6.6", "pyarrow==26.0.1", "python-tds==1.17.1", "pyOpenSSL==26.4.0"];
+
+/// Installs what is missing.
+pub(crate) fn run(purpose: For) -> Result<()> {
+    packages(purpose)?;
+    sluice_component_build::ensure_toolchain(&mut |line: &str| say(line))
+        .context("cannot set up a compiler for WebAssembly")?;
+    if purpose == For::Tests {
+        python()?;
+    }
+    Ok(())
+}
+
+/// `cargo deny`, when it is not there.
+pub(crate) fn deny() -> Result<()> {
+    if !succeeds("cargo", &["deny", "--version"]) {
+        say("installing cargo-deny …");
+        shell::run("cargo", &["install", "cargo-deny", "--locked"])?;
+    }
+    Ok(())
+}
+
+fn packages(purpose: For) -> Result<()> {
+    let missing: Vec<&str> = PACKAGES
+        .iter()
+        .filter(|package| purpose == For::Tests || !package.only_tests)
+        .filter(|package| !succeeds(package.probe.0, package.probe.1))
+        .map(|package| package.name)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let list = missing.join(" ");
+    if !succeeds("apt-get", &["--version"]) {
+        bail!("please install these packages, or what your system calls them, and try again: {list}");
+    }
+    let sudo: &[&str] = if succeeds("test", &["-w", "/var/lib/dpkg"]) { &[] } else { &["sudo"] };
+    say(&format!("installing Debian packages: {list} …"));
+    apt(sudo, &["update", "-qq"])?;
+    let mut install = vec!["install", "-y", "-qq", "--no-install-recommends"];
+    install.extend(missing);
+    apt(sudo, &install)
+}
+
+fn apt(sudo: &[&str], arguments: &[&str]) -> Result<()> {
+    let mut command: Vec<&str> = sudo.to_vec();
+    command.push("apt-get");
+    command.extend(arguments);
+    shell::run(command[0], &command[1..])
+}
+
+fn python() -> Result<()> {
+    let venv = root().join("target/pyenv");
+    let python = venv.join("bin/python");
+    let python_text = python.to_string_lossy().into_owned();
+    let wanted = PYTHON_PEERS.join("\n");
+    let stamp = venv.join("sluice-peers.txt");
+    if std::fs::read_to_string(&stamp).is_ok_and(|text| text == wanted)
+        && succeeds(&python_text, &["-c", "import deltalake, pytds, OpenSSL"])
+    {
+        return Ok(());
+    }
+    say(&format!("installing Python peers into {} …", venv.display()));
+    shell::run("python3", &["-m", "venv", &venv.to_string_lossy()])?;
+    let mut install = vec!["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    install.extend(PYTHON_PEERS);
+    shell::run(&python_text, &install)?;
+    std::fs::write(&stamp, wanted).with_context(|| format!("cannot write {}", stamp.display()))
+}
