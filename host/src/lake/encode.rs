@@ -170,11 +170,11 @@ impl<W: std::io::Write + Send> FileEncoder<W> {
     }
 
     /// Writes what is left and the footer. Gives the sink, the number of rows and the file's `stats` for the log.
-    pub fn finish(mut self) -> Result<(W, u64, String), LakeError> {
+    pub fn finish(self) -> Result<(W, u64, String), LakeError> {
         let failed = |source| LakeError::parquet("finish", &self.layout.table, source);
-        self.writer.finish().map_err(failed)?;
         let rows = self.statistics.rows;
         let stats = self.statistics.to_json();
+        // This writes the last row group and the footer.
         let sink = self.writer.into_inner().map_err(failed)?;
         Ok((sink, rows, stats))
     }

@@ -148,17 +148,22 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     }
 }
 
-/// Runs the script and makes the workload's tables and backlog.
+/// Makes the workload's tables and backlog, then runs the script, which may be about them.
 fn prepare(args: &Args, server: &SimServer) -> anyhow::Result<Option<ShopWorkload>> {
+    let workload = match args.workload {
+        Some(WorkloadName::Shop) => Some(shop(args, server)?),
+        None => None,
+    };
     if let Some(path) = &args.sql {
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         server
             .run_script(&text)
             .with_context(|| format!("the script {} failed", path.display()))?;
     }
-    let Some(WorkloadName::Shop) = args.workload else {
-        return Ok(None);
-    };
+    Ok(workload)
+}
+
+fn shop(args: &Args, server: &SimServer) -> anyhow::Result<ShopWorkload> {
     let mut workload = ShopWorkload::open(
         server.engine(),
         WorkloadOptions {
@@ -168,7 +173,7 @@ fn prepare(args: &Args, server: &SimServer) -> anyhow::Result<Option<ShopWorkloa
     )?;
     workload.fill_small_tables(args.small_tables)?;
     workload.fill(args.backlog)?;
-    Ok(Some(workload))
+    Ok(workload)
 }
 
 /// Says where the server is to be found.

@@ -238,6 +238,17 @@ impl Engine {
             .map_err(|e| storage_fault(&e))
     }
 
+    /// The server principal's id of a login: 1 for the administrator, as there; none for a login that does not exist.
+    pub(crate) fn login_id(&self, login: &str) -> SqlResult<Option<i64>> {
+        if self.is_admin(login) {
+            return Ok(Some(1));
+        }
+        self.registry
+            .lock()
+            .query_row("SELECT max(rowid) + 256 FROM logins WHERE name = ?1", [login], |r| r.get(0))
+            .map_err(|e| storage_fault(&e))
+    }
+
     /// Makes a database.
     pub(crate) fn create_database(&self, name: &str) -> SqlResult<()> {
         let mut databases = self.databases.write();

@@ -51,7 +51,6 @@ mod option {
     pub(super) const INSTANCE: u8 = 2;
     pub(super) const THREAD_ID: u8 = 3;
     pub(super) const MARS: u8 = 4;
-    pub(super) const TRACE_ID: u8 = 5;
     pub(super) const FED_AUTH_REQUIRED: u8 = 6;
     pub(super) const TERMINATOR: u8 = 0xFF;
 }
@@ -95,7 +94,6 @@ pub(crate) fn answer(version: (u8, u8, u16), encryption: Offer, client: Prelogin
         (option::INSTANCE, vec![0]),
         (option::THREAD_ID, Vec::new()),
         (option::MARS, vec![0]),
-        (option::TRACE_ID, Vec::new()),
     ];
     if client.asks_fed_auth {
         options.push((option::FED_AUTH_REQUIRED, vec![0]));

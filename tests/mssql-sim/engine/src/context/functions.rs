@@ -34,6 +34,7 @@ pub enum ContextFunc {
     SchemaId,
     Login,
     UserName,
+    LoginId,
     UserId,
     HasPermsByName,
     HasDbAccess,
@@ -79,6 +80,7 @@ const TABLE: &[(&str, ContextFunc, SqlType, usize, usize)] = &[
     ("SCHEMA_ID", ContextFunc::SchemaId, SqlType::Int, 0, 1),
     ("SUSER_SNAME", ContextFunc::Login, SYSNAME, 0, 1),
     ("SUSER_NAME", ContextFunc::Login, SYSNAME, 0, 1),
+    ("SUSER_ID", ContextFunc::LoginId, SqlType::Int, 0, 1),
     ("ORIGINAL_LOGIN", ContextFunc::Login, SYSNAME, 0, 0),
     ("SYSTEM_USER", ContextFunc::Login, SYSNAME, 0, 0),
     ("USER_NAME", ContextFunc::UserName, SYSNAME, 0, 1),
@@ -200,6 +202,7 @@ impl ContextFunc {
                 Some(t) if same_name(&t, "sys") => Value::Int(4),
                 Some(t) => number(catalog.schema(&t).map(|s| s.id)),
             },
+            ContextFunc::LoginId => number(ctx.engine.login_id(text(0)?.as_deref().unwrap_or(&ctx.login))?),
             ContextFunc::Login => Value::Text(ctx.login.clone()),
             ContextFunc::UserName => match int(0)? {
                 Some(1) => Value::Text("dbo".into()),

@@ -4,25 +4,25 @@
 //! options, DML with TOP, OUTPUT and joins) are read here, token by token, over the same parser.
 
 mod ddl;
+mod delimiters;
 mod dml;
+mod flow;
 mod security;
 
 use sqlparser::{
-    ast::{Expr, Ident, ObjectName, Query, SelectItem, TableWithJoins},
+    ast::{Expr, Query, SelectItem, TableWithJoins},
     dialect::MsSqlDialect,
     keywords::Keyword,
     parser::{Parser, ParserError},
-    tokenizer::{Token, TokenWithSpan, Tokenizer},
+    tokenizer::{Token, Tokenizer},
 };
 
 pub use ddl::{AlterTable, ColumnSpec, KeySpec, NewTable};
 pub use dml::{Delete, Insert, InsertSource, Update};
 pub use security::{GrantSpec, SecurityStatement};
 
-use crate::{
-    error::{SqlResult, sql_error, syntax_near},
-    result::SqlError,
-};
+use self::delimiters::{STARTERS, syntax_error, with_delimiters};
+use crate::error::{SqlResult, sql_error, syntax_near};
 
 /// A statement and the line on which it begins.
 #[derive(Debug, Clone)]
@@ -170,70 +170,6 @@ pub fn parse_expression(text: &str) -> SqlResult<Expr> {
 struct Batch<'a> {
     p: Parser<'a>,
     sql: &'a str,
-}
-
-/// Reserved words that begin a statement and nothing else; a semicolon before them ends the statement before, which
-/// may end in what could have an alias.
-const STARTERS: &[&str] = &[
-    "BEGIN", "COMMIT", "ROLLBACK", "SAVE", "PRINT", "WAITFOR", "GRANT", "REVOKE", "DENY", "USE", "DECLARE", "EXEC", "EXECUTE", "RAISERROR",
-    "THROW", "RETURN", "BREAK", "CONTINUE", "WHILE", "IF", "TRUNCATE", "CHECKPOINT",
-];
-
-fn with_delimiters(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len() + 8);
-    let mut depth = 0_i32;
-    let mut last_word = String::new();
-    for token in tokens {
-        match &token.token {
-            Token::Whitespace(_) => continue,
-            Token::LParen => depth += 1,
-            Token::RParen => depth -= 1,
-            Token::Word(word) if word.quote_style.is_none() => {
-                let upper = word.value.to_ascii_uppercase();
-                let starts = depth == 0
-                    && STARTERS.contains(&upper.as_str())
-                    && !matches!(last_word.as_str(), "WITH" | "AS" | "EXISTS" | "." | "INSERT" | "TO" | "TABLE" | "DATABASE" | "INTO")
-                    && !(upper == "IF" && matches!(last_word.as_str(), "TABLE" | "DATABASE" | "SCHEMA" | "INDEX" | "USER" | "LOGIN" | "ROLE" | "COLUMN" | "CONSTRAINT"))
-                    && !(matches!(upper.as_str(), "EXEC" | "EXECUTE") && matches!(last_word.as_str(), "INSERT" | "GRANT" | "," | ")" | "REVOKE" | "DENY"))
-                    && !matches!(last_word.as_str(), "GRANT" | "REVOKE" | "DENY" | ",");
-                if starts && !out.is_empty() {
-                    out.push(TokenWithSpan::new(Token::SemiColon, token.span));
-                }
-                last_word = upper;
-                out.push(token);
-                continue;
-            }
-            _ => {}
-        }
-        last_word = token.token.to_string();
-        out.push(token);
-    }
-    out
-}
-
-/// 102 (or 156) from the parser's own words, which end in the token that it found and its place.
-pub(crate) fn syntax_error(error: &ParserError) -> SqlError {
-    let text = match error {
-        ParserError::ParserError(t) | ParserError::TokenizerError(t) => t.as_str(),
-        ParserError::RecursionLimitExceeded => {
-            return sql_error(
-                191,
-                15,
-                "Some part of your SQL statement is nested too deeply. Rewrite the query or break it up into smaller queries.",
-            );
-        }
-    };
-    let (head, place) = text.rsplit_once(" at Line: ").unwrap_or((text, "1"));
-    let token = head.rsplit_once("found: ").map_or(head, |(_, t)| t);
-    let token = if token == "EOF" { "" } else { token };
-    let keyword = token.len() > 1 && token.bytes().all(|b| b.is_ascii_uppercase());
-    let mut found = if keyword {
-        sql_error(156, 15, format!("Incorrect syntax near the keyword '{token}'."))
-    } else {
-        syntax_near(token)
-    };
-    found.line = place.split(',').next().and_then(|l| l.trim().parse().ok()).unwrap_or(1);
-    found
 }
 
 impl<'a> Batch<'a> {
@@ -557,201 +493,6 @@ impl<'a> Batch<'a> {
             _ => Ok(Kind::Query(query)),
         }
     }
-
-    fn begin(&mut self) -> SqlResult<Kind> {
-        self.p.advance_token();
-        if self.word("TRY") {
-            let body = self.statements(true)?;
-            self.expect_word("TRY")?;
-            self.semicolons();
-            if !self.words(&["BEGIN", "CATCH"]) {
-                return self.unexpected();
-            }
-            let catch = self.statements(true)?;
-            self.expect_word("CATCH")?;
-            return Ok(Kind::Try { body, catch });
-        }
-        if matches!(self.peek_word(0).as_str(), "TRAN" | "TRANSACTION" | "DISTRIBUTED") {
-            self.transaction_name();
-            if self.word("WITH") {
-                self.expect_word("MARK")?;
-                if matches!(self.p.peek_token_ref().token, Token::SingleQuotedString(_)) {
-                    self.p.advance_token();
-                }
-            }
-            return Ok(Kind::Begin);
-        }
-        Ok(Kind::Block(self.statements(true)?))
-    }
-
-    /// `[TRAN[SACTION]] [name]`.
-    fn transaction_name(&mut self) -> Option<String> {
-        self.word("DISTRIBUTED");
-        let spelled = self.word("TRAN") || self.word("TRANSACTION");
-        if !spelled {
-            self.word("WORK");
-            return None;
-        }
-        match &self.p.peek_token_ref().token {
-            Token::Word(w) if w.quote_style.is_some() || (!is_reserved(&w.value.to_ascii_uppercase()) && !w.value.eq_ignore_ascii_case("WITH")) => {
-                let name = w.value.clone();
-                self.p.advance_token();
-                Some(name)
-            }
-            _ => None,
-        }
-    }
-
-    fn declare(&mut self) -> SqlResult<Kind> {
-        self.p.advance_token();
-        let mut list = Vec::new();
-        loop {
-            let name = self.identifier()?;
-            if !name.starts_with('@') {
-                return Err(syntax_near(&name));
-            }
-            self.word("AS");
-            if self.peek_word(0) == "TABLE" {
-                return Err(crate::error::not_supported("TABLE"));
-            }
-            let ty = self.type_text()?;
-            let value = if self.token(&Token::Eq) { Some(self.expr()?) } else { None };
-            list.push((name, ty, value));
-            if !self.token(&Token::Comma) {
-                return Ok(Kind::Declare(list));
-            }
-        }
-    }
-
-    fn set(&mut self) -> SqlResult<Kind> {
-        self.p.advance_token();
-        let name = self.identifier()?;
-        if name.starts_with('@') {
-            let op = self.assignment_operator()?;
-            let value = self.expr()?;
-            let value = match op {
-                None => value,
-                Some(op) => Expr::BinaryOp {
-                    left: Box::new(Expr::Identifier(Ident::new(name.clone()))),
-                    op,
-                    right: Box::new(Expr::Nested(Box::new(value))),
-                },
-            };
-            return Ok(Kind::SetVariable { name, value });
-        }
-        let upper = name.to_ascii_uppercase();
-        let mut words = Vec::new();
-        let option = match upper.as_str() {
-            "TRANSACTION" => {
-                if !self.words(&["ISOLATION", "LEVEL"]) {
-                    return self.unexpected();
-                }
-                words.push(self.identifier()?);
-                if matches!(words[0].to_ascii_uppercase().as_str(), "READ" | "REPEATABLE") {
-                    words.push(self.identifier()?);
-                }
-                "ISOLATION".to_owned()
-            }
-            "IDENTITY_INSERT" => {
-                words.push(self.name()?.join("."));
-                words.push(self.identifier()?);
-                upper
-            }
-            _ => {
-                // SET ANSI_NULLS, QUOTED_IDENTIFIER ON: several options at once.
-                let mut names = vec![upper];
-                while self.token(&Token::Comma) {
-                    names.push(self.identifier()?.to_ascii_uppercase());
-                }
-                if names[0] == "STATISTICS" {
-                    names.push(self.identifier()?);
-                }
-                let negative = self.token(&Token::Minus);
-                match &self.p.peek_token_ref().token {
-                    Token::Number(n, _) => words.push(format!("{}{n}", if negative { "-" } else { "" })),
-                    Token::Word(w) => words.push(w.value.clone()),
-                    Token::SingleQuotedString(t) | Token::NationalStringLiteral(t) => words.push(t.clone()),
-                    _ => return self.unexpected(),
-                }
-                self.p.advance_token();
-                names.join(",")
-            }
-        };
-        Ok(Kind::SetOption { name: option, value: words.join(" ").to_ascii_uppercase() })
-    }
-
-    /// `=`, or `+=` and its like as the operator.
-    fn assignment_operator(&mut self) -> SqlResult<Option<sqlparser::ast::BinaryOperator>> {
-        use sqlparser::ast::BinaryOperator as Op;
-        if self.token(&Token::Eq) {
-            return Ok(None);
-        }
-        let op = match &self.p.peek_token_ref().token {
-            Token::Plus => Op::Plus,
-            Token::Minus => Op::Minus,
-            Token::Mul => Op::Multiply,
-            Token::Div => Op::Divide,
-            Token::Mod => Op::Modulo,
-            Token::Ampersand => Op::BitwiseAnd,
-            Token::Pipe => Op::BitwiseOr,
-            Token::Caret => Op::BitwiseXor,
-            _ => return self.unexpected(),
-        };
-        self.p.advance_token();
-        self.expect(&Token::Eq)?;
-        Ok(Some(op))
-    }
-
-    fn execute(&mut self) -> SqlResult<Kind> {
-        self.p.advance_token();
-        if self.token(&Token::LParen) {
-            let text = self.expr()?;
-            self.expect(&Token::RParen)?;
-            return Ok(Kind::ExecuteText(text));
-        }
-        self.call()
-    }
-
-    fn call(&mut self) -> SqlResult<Kind> {
-        let mut procedure = self.name()?;
-        let mut result = None;
-        if procedure.len() == 1 && procedure[0].starts_with('@') && self.token(&Token::Eq) {
-            result = procedure.pop();
-            procedure = self.name()?;
-        }
-        let mut arguments = Vec::new();
-        while !matches!(self.p.peek_token_ref().token, Token::SemiColon | Token::EOF) && !is_reserved(&self.peek_word(0)) || self.peek_word(0) == "NULL" || self.peek_word(0) == "DEFAULT" {
-            let named = matches!(&self.p.peek_token_ref().token, Token::Word(w) if w.value.starts_with('@'))
-                && self.p.peek_nth_token_ref(1).token == Token::Eq;
-            let name = if named {
-                let name = self.identifier()?;
-                self.p.advance_token();
-                Some(name)
-            } else {
-                None
-            };
-            let value = if self.word("DEFAULT") {
-                None
-            } else if let Token::Word(w) = &self.p.peek_token_ref().token
-                && !w.value.starts_with('@')
-                && w.keyword != Keyword::NULL
-            {
-                // A bare word is text.
-                let text = w.value.clone();
-                self.p.advance_token();
-                Some(Expr::Value(sqlparser::ast::Value::NationalStringLiteral(text).into()))
-            } else {
-                let result = self.p.parse_prefix();
-                Some(self.ok(result)?)
-            };
-            let output = self.word("OUTPUT") || self.word("OUT");
-            arguments.push(ExecArgument { name, value, output });
-            if !self.token(&Token::Comma) {
-                break;
-            }
-        }
-        Ok(Kind::Execute { result, procedure, arguments })
-    }
 }
 
 /// Words that end an argument list because they begin the next statement or a clause.
@@ -762,9 +503,4 @@ fn is_reserved(word: &str) -> bool {
             "SELECT" | "INSERT" | "UPDATE" | "DELETE" | "SET" | "CREATE" | "ALTER" | "DROP" | "WITH" | "ELSE" | "END" | "OPTION" | "MERGE"
                 | "FROM" | "WHERE" | "AND" | "OR" | "NOT" | "NULL" | "DEFAULT" | "VALUES" | "ORDER" | "GROUP" | "BY" | "AS" | "TABLE" | "INTO"
         )
-}
-
-/// The parts of a name of the parser's.
-pub(crate) fn parts(name: &ObjectName) -> Vec<String> {
-    name.0.iter().map(|p| p.as_ident().map_or_else(|| p.to_string(), |i| i.value.clone())).collect()
 }
