@@ -53,7 +53,11 @@ pub fn pass(name: &str) {
             Some((name, passage)) => (name.to_owned(), passage.parse().ok()?),
             None => (text, 1),
         };
-        Some(Armed { name, passage, passed: AtomicU64::new(0) })
+        Some(Armed {
+            name,
+            passage,
+            passed: AtomicU64::new(0),
+        })
     });
     let Some(armed) = armed else { return };
     if armed.name != name || armed.passed.fetch_add(1, Ordering::SeqCst) + 1 != armed.passage {

@@ -120,7 +120,12 @@ pub async fn start_many(settings: &Settings, options: StartOptions) -> Result<St
         let task = run_and_report(Arc::clone(&shared), table.clone(), Arc::clone(&states));
         tasks.insert(name, tokio::spawn(task));
     }
-    Ok(Streams { events, tasks, states, stop })
+    Ok(Streams {
+        events,
+        tasks,
+        states,
+        stop,
+    })
 }
 
 impl Streams {
@@ -182,7 +187,9 @@ async fn run_and_report(
     let events = shared.events.clone();
     let outcome = match tokio::spawn(run_table(shared, table)).await {
         Ok(outcome) => outcome,
-        Err(_) => Err(StreamError::Task { doing: "running its stream" }),
+        Err(_) => Err(StreamError::Task {
+            doing: "running its stream",
+        }),
     };
     let (state, event) = match outcome {
         Ok(summary) => (StreamStatus::Ended(summary.clone()), Event::Table(summary)),
@@ -213,7 +220,11 @@ pub(crate) fn key_ring(settings: &Settings) -> Result<KeyRing, KeyError> {
 fn host_id() -> String {
     let name = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
     let name = name.trim();
-    format!("{}/{}", if name.is_empty() { "localhost" } else { name }, std::process::id())
+    format!(
+        "{}/{}",
+        if name.is_empty() { "localhost" } else { name },
+        std::process::id()
+    )
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

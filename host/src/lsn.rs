@@ -177,7 +177,13 @@ mod tests {
         let lsn: Lsn = "0x0000002a000001e80003".parse().unwrap();
         assert_eq!(lsn.to_string(), "0x0000002A000001E80003");
         assert_eq!(&lsn.text(), b"0x0000002A000001E80003");
-        for bad in ["", "0x", "0000002A000001E80003", "0x0000002A000001E8000", "0x0000002A000001E8000G"] {
+        for bad in [
+            "",
+            "0x",
+            "0000002A000001E80003",
+            "0x0000002A000001E8000",
+            "0x0000002A000001E8000G",
+        ] {
             assert!(bad.parse::<Lsn>().is_err(), "{bad}");
         }
     }

@@ -29,7 +29,14 @@ mod tests {
         assert!(pause(ErrorKind::Retryable, 1).is_some_and(|p| p < Duration::from_secs(1)));
         assert!(pause(ErrorKind::Retryable, MAX_ATTEMPTS - 1).is_some_and(|p| p <= Duration::from_secs(19)));
         assert_eq!(pause(ErrorKind::Retryable, MAX_ATTEMPTS), None);
-        for kind in [ErrorKind::Config, ErrorKind::DataLoss, ErrorKind::SchemaChanged, ErrorKind::ComponentRefused, ErrorKind::State, ErrorKind::Internal] {
+        for kind in [
+            ErrorKind::Config,
+            ErrorKind::DataLoss,
+            ErrorKind::SchemaChanged,
+            ErrorKind::ComponentRefused,
+            ErrorKind::State,
+            ErrorKind::Internal,
+        ] {
             assert_eq!(pause(kind, 1), None, "{kind:?}");
         }
     }

@@ -10,7 +10,9 @@ const ORDER: [&str; 4] = ["_start_lsn", "_command_id", "_seqval", "_operation"];
 async fn every_change_is_in_bronze_once_after_sigkill_at_every_step() {
     let server = Server::start(&[]);
     server.database("sales").await;
-    server.table("sales", "t", "id int NOT NULL PRIMARY KEY, v nvarchar(20) NULL").await;
+    server
+        .table("sales", "t", "id int NOT NULL PRIMARY KEY, v nvarchar(20) NULL")
+        .await;
     let project = Project::new(&server, "sales").table(
         "dbo_t",
         "max_commits_per_batch = 3\n[[table.transform]]\nplugin = \"mask\"\nkeys = [\"pii\"]\n\
@@ -22,27 +24,49 @@ async fn every_change_is_in_bronze_once_after_sigkill_at_every_step() {
         for passage in [1, 2] {
             // Five commits are two batches: the second passage is in the second.
             for _ in 0..5 {
-                server.exec("sales", &format!("INSERT INTO dbo.t VALUES ({next}, N'v{next}')")).await;
+                server
+                    .exec("sales", &format!("INSERT INTO dbo.t VALUES ({next}, N'v{next}')"))
+                    .await;
                 next += 1;
             }
             let reached = project.kill_at(&format!("{name}:{passage}"));
             // Facts and verdicts of batches that wait go together, so their second passage may not come.
-            assert!(reached || (passage == 2 && name.starts_with("after-")), "{name}:{passage} was not passed");
+            assert!(
+                reached || (passage == 2 && name.starts_with("after-")),
+                "{name}:{passage} was not passed"
+            );
         }
     }
     project.once().ok();
     let rows = rows_of(&project.bronze("dbo_t"), &ORDER).expect("rows");
-    assert_eq!(rows.numbers("id"), (1..next).map(i64::from).collect::<Vec<i64>>(), "each change once, in order");
+    assert_eq!(
+        rows.numbers("id"),
+        (1..next).map(i64::from).collect::<Vec<i64>>(),
+        "each change once, in order"
+    );
 
     let facts = rows_of(&project.lake().join("ops/ingestion_facts"), &["app_id", "written_at"]).expect("facts");
     let batches: Vec<Option<String>> = facts.texts("batch_id");
-    let mut numbers: Vec<i64> = batches.iter().flatten().map(|text| text.parse().expect("a number")).collect();
+    let mut numbers: Vec<i64> = batches
+        .iter()
+        .flatten()
+        .map(|text| text.parse().expect("a number"))
+        .collect();
     let all = numbers.len();
     numbers.sort_unstable();
     numbers.dedup();
     assert_eq!(numbers.len(), all, "one facts row a batch");
-    assert_eq!(numbers, (0..all as i64).collect::<Vec<i64>>(), "no batch without its facts");
-    let counted: i64 = facts.texts("rows").iter().flatten().map(|text| text.parse::<i64>().expect("a number")).sum();
+    assert_eq!(
+        numbers,
+        (0..all as i64).collect::<Vec<i64>>(),
+        "no batch without its facts"
+    );
+    let counted: i64 = facts
+        .texts("rows")
+        .iter()
+        .flatten()
+        .map(|text| text.parse::<i64>().expect("a number"))
+        .sum();
     assert_eq!(counted, i64::from(next - 1), "the facts count each row once");
 
     let control = rows_of(&project.lake().join("ops/table_finalization"), &["table_name"]).expect("a verdict");

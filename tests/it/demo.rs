@@ -16,7 +16,9 @@ const TABLES: [&str; 3] = ["customers", "orders", "order_items"];
 
 fn demo(dir: &Path, rows: &str, tables: &str) -> Run {
     let output = std::process::Command::new(sluice_binary())
-        .args(["demo", "--rows", rows, "--tables", tables, "--seed", "7", "--json", "--dir"])
+        .args([
+            "demo", "--rows", rows, "--tables", tables, "--seed", "7", "--json", "--dir",
+        ])
         .arg(dir)
         .output()
         .expect("sluice starts");
@@ -29,7 +31,16 @@ async fn bronze_equals_the_change_tables_and_a_second_run_reads_only_what_is_new
     let first = demo(dir.path(), ROWS, "0").ok();
     for table in TABLES {
         let summary = first.table(&format!("dbo_{table}"));
-        for field in ["target", "rows", "inserts", "updates", "deletes", "end_lsn", "finalized_until", "transform"] {
+        for field in [
+            "target",
+            "rows",
+            "inserts",
+            "updates",
+            "deletes",
+            "end_lsn",
+            "finalized_until",
+            "transform",
+        ] {
             assert!(!summary[field].is_null(), "{field} of {table} in {summary}");
         }
         assert!(summary["rows"].as_u64() > Some(0), "{summary}");
@@ -43,7 +54,11 @@ async fn bronze_equals_the_change_tables_and_a_second_run_reads_only_what_is_new
         let rows = bronze(dir.path(), table);
         assert_eq!(rows.len(), held.len(), "{table}: every change once");
         let summary = second.table(&format!("dbo_{table}"));
-        assert_eq!(summary["rows"].as_u64(), Some((rows.len() - before) as u64), "{table}: only what is new");
+        assert_eq!(
+            summary["rows"].as_u64(),
+            Some((rows.len() - before) as u64),
+            "{table}: only what is new"
+        );
         compare(dir.path(), table, &rows, &held);
         let newest = rows.texts("_start_lsn").pop().flatten().expect("rows");
         assert!(summary["end_lsn"].as_str() >= Some(newest.as_str()), "{summary}");
@@ -85,24 +100,48 @@ fn compare(dir: &Path, table: &str, rows: &Rows, held: &[Row]) {
     ] {
         let found = rows.texts(name);
         for (row, (found, held)) in found.iter().zip(held).enumerate() {
-            let expected = plain(&cell(held, source)).map(|text| if name.ends_with("id") || name.ends_with("tion") { text } else { format!("0x{text}") });
+            let expected = plain(&cell(held, source)).map(|text| {
+                if name.ends_with("id") || name.ends_with("tion") {
+                    text
+                } else {
+                    format!("0x{text}")
+                }
+            });
             assert_eq!(*found, expected, "{table} row {row} column {name}");
         }
     }
-    let columns: Vec<String> = held[0].columns().iter().map(|column| column.name().to_owned()).filter(|name| !name.starts_with("__$")).collect();
+    let columns: Vec<String> = held[0]
+        .columns()
+        .iter()
+        .map(|column| column.name().to_owned())
+        .filter(|name| !name.starts_with("__$"))
+        .collect();
     for column in &columns {
         let found = rows.texts(column);
         for (row, (found, held)) in found.iter().zip(held).enumerate() {
             let value = cell(held, column);
-            let expected = if table == "customers" { masked(key, column, &value) } else { plain(&value) };
+            let expected = if table == "customers" {
+                masked(key, column, &value)
+            } else {
+                plain(&value)
+            };
             let equal = match (&value, found, &expected) {
-                (ColumnData::F64(Some(_)), Some(found), Some(expected)) => found.parse::<f64>() == expected.parse::<f64>(),
+                (ColumnData::F64(Some(_)), Some(found), Some(expected)) => {
+                    found.parse::<f64>() == expected.parse::<f64>()
+                }
                 _ => *found == expected,
             };
-            assert!(equal, "{table} row {row} column {column}: {found:?} is not {expected:?}");
+            assert!(
+                equal,
+                "{table} row {row} column {column}: {found:?} is not {expected:?}"
+            );
         }
     }
-    assert_eq!(rows.batch.num_columns(), 6 + columns.len() + 3, "{table}: no other columns");
+    assert_eq!(
+        rows.batch.num_columns(),
+        6 + columns.len() + 3,
+        "{table}: no other columns"
+    );
 }
 
 fn cell(row: &Row, column: &str) -> ColumnData<'static> {
@@ -126,15 +165,25 @@ fn plain(value: &ColumnData<'static>) -> Option<String> {
         ColumnData::Guid(v) => v.map(|v| v.hyphenated().to_string().to_uppercase()),
         ColumnData::Binary(v) => v.as_ref().map(|v| v.iter().map(|byte| format!("{byte:02X}")).collect()),
         ColumnData::Numeric(v) => v.map(|v| {
-            let digits = format!("{:0width$}", v.value().unsigned_abs(), width = usize::from(v.scale()) + 1);
+            let digits = format!(
+                "{:0width$}",
+                v.value().unsigned_abs(),
+                width = usize::from(v.scale()) + 1
+            );
             let (whole, fraction) = digits.split_at(digits.len() - usize::from(v.scale()));
             let sign = if v.value() < 0 { "-" } else { "" };
-            if fraction.is_empty() { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
+            if fraction.is_empty() {
+                format!("{sign}{whole}")
+            } else {
+                format!("{sign}{whole}.{fraction}")
+            }
         }),
         ColumnData::Date(_) => NaiveDate::from_sql(value).expect("a date").map(|v| v.to_string()),
         ColumnData::DateTime2(_) | ColumnData::DateTime(_) => {
             NaiveDateTime::from_sql(value).expect("a time").map(|v| {
-                let micros = chrono::DateTime::from_timestamp_micros(v.and_utc().timestamp_micros()).expect("in range").naive_utc();
+                let micros = chrono::DateTime::from_timestamp_micros(v.and_utc().timestamp_micros())
+                    .expect("in range")
+                    .naive_utc();
                 micros.format("%Y-%m-%dT%H:%M:%S%.f").to_string()
             })
         }
@@ -176,5 +225,9 @@ fn hmac_hex(key: &str, text: &str) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).expect("any length");
     mac.update(b"\0");
     mac.update(text.as_bytes());
-    mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+    mac.finalize()
+        .into_bytes()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }

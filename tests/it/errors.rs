@@ -5,7 +5,9 @@ use crate::harness::{Project, Server};
 async fn server() -> Server {
     let server = Server::start(&[]);
     server.database("sales").await;
-    server.table("sales", "orders", "id int NOT NULL PRIMARY KEY, total money NULL").await;
+    server
+        .table("sales", "orders", "id int NOT NULL PRIMARY KEY, total money NULL")
+        .await;
     server.exec("sales", "INSERT INTO dbo.orders VALUES (1, 2.5)").await;
     server
 }
@@ -26,7 +28,10 @@ async fn a_wrong_password_says_which_settings_to_check() {
         let run = project.run(command, &[]);
         assert_eq!(run.code, 2, "{}", run.stderr);
         let line = short(&run.stderr);
-        assert!(line.contains("refused the login of user reader") && line.contains("source.password"), "{line}");
+        assert!(
+            line.contains("refused the login of user reader") && line.contains("source.password"),
+            "{line}"
+        );
         assert!(!line.contains("hunter2"), "{line}");
     }
     assert!(!project.lake().exists(), "nothing is written");
@@ -39,7 +44,10 @@ async fn an_unknown_database_is_named() {
     let run = project.run("check", &[]);
     assert_eq!(run.code, 2, "{}", run.stderr);
     let line = short(&run.stderr);
-    assert!(line.contains("database nosuch does not exist") && line.contains("source.database"), "{line}");
+    assert!(
+        line.contains("database nosuch does not exist") && line.contains("source.database"),
+        "{line}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -56,11 +64,16 @@ async fn cdc_that_is_off_says_how_to_turn_it_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_capture_instance_names_the_nearest_and_the_other_tables_run() {
     let server = server().await;
-    let project = Project::new(&server, "sales").table("dbo_order", "").table("dbo_orders", "");
+    let project = Project::new(&server, "sales")
+        .table("dbo_order", "")
+        .table("dbo_orders", "");
     let run = project.once();
     assert_eq!(run.code, 2, "{}", run.stderr);
     let error = run.failure("dbo_order")["error"].as_str().expect("text").to_owned();
-    assert!(error.contains("no capture instance dbo_order") && error.contains("did you mean dbo_orders?"), "{error}");
+    assert!(
+        error.contains("no capture instance dbo_order") && error.contains("did you mean dbo_orders?"),
+        "{error}"
+    );
     assert!(error.contains("sp_cdc_enable_table"), "{error}");
     assert_eq!(run.table("dbo_orders")["rows"], 1);
 }
@@ -68,21 +81,37 @@ async fn an_unknown_capture_instance_names_the_nearest_and_the_other_tables_run(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_grant_is_the_statement_to_run() {
     let server = server().await;
-    server.exec("sales", "CREATE TABLE dbo.secret (id int NOT NULL PRIMARY KEY, v int NULL)").await;
+    server
+        .exec(
+            "sales",
+            "CREATE TABLE dbo.secret (id int NOT NULL PRIMARY KEY, v int NULL)",
+        )
+        .await;
     server.enable("sales", "secret").await;
-    let project = Project::new(&server, "sales").table("dbo_secret", "").table("dbo_orders", "");
+    let project = Project::new(&server, "sales")
+        .table("dbo_secret", "")
+        .table("dbo_orders", "");
     let run = project.run("check", &[]);
     assert_eq!(run.code, 2, "{}", run.stderr);
-    assert!(run.stdout.contains("GRANT SELECT ON [dbo].[secret] TO [reader]"), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("GRANT SELECT ON [dbo].[secret] TO [reader]"),
+        "{}",
+        run.stdout
+    );
 
     server.exec("sales", "GRANT SELECT ON [dbo].[secret] TO [reader]").await;
     let run = project.once();
     assert_eq!(run.code, 2, "{}", run.stderr);
     let error = run.failure("dbo_secret")["error"].as_str().expect("text").to_owned();
-    assert!(error.contains("run GRANT SELECT ON [cdc].[dbo_secret_CT] TO [reader]"), "{error}");
+    assert!(
+        error.contains("run GRANT SELECT ON [cdc].[dbo_secret_CT] TO [reader]"),
+        "{error}"
+    );
     assert_eq!(run.table("dbo_orders")["rows"], 1);
 
-    server.exec("sales", "GRANT SELECT ON [cdc].[dbo_secret_CT] TO [reader]").await;
+    server
+        .exec("sales", "GRANT SELECT ON [cdc].[dbo_secret_CT] TO [reader]")
+        .await;
     project.once().ok();
 }
 
@@ -94,17 +123,28 @@ async fn a_server_that_is_away_is_retryable() {
     let run = project.run("run", &["--once", "--json"]);
     assert_eq!(run.code, 3, "{}", run.stderr);
     assert_eq!(run.of_type("error")[0]["kind"], "retryable");
-    assert!(short(&run.stderr).contains("cannot connect to 127.0.0.1,1"), "{}", run.stderr);
+    assert!(
+        short(&run.stderr).contains("cannot connect to 127.0.0.1,1"),
+        "{}",
+        run.stderr
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_that_is_not_trusted_names_the_setting() {
     let server = server().await;
     let mut project = Project::new(&server, "sales").table("dbo_orders", "");
-    project.edit(&format!("server_certificate = \"{}\"", server.certificate().display()), "");
+    project.edit(
+        &format!("server_certificate = \"{}\"", server.certificate().display()),
+        "",
+    );
     let run = project.run("check", &[]);
     assert_eq!(run.code, 2, "{}", run.stderr);
-    assert!(short(&run.stderr).contains("source.server_certificate"), "{}", run.stderr);
+    assert!(
+        short(&run.stderr).contains("source.server_certificate"),
+        "{}",
+        run.stderr
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,7 +10,9 @@ use crate::harness::{Project, Server, rows_of, wait_for};
 async fn set_up() -> (Server, Project) {
     let server = Server::start(&[]);
     server.database("sales").await;
-    server.table("sales", "t", "id int NOT NULL PRIMARY KEY, v nvarchar(40) NULL").await;
+    server
+        .table("sales", "t", "id int NOT NULL PRIMARY KEY, v nvarchar(40) NULL")
+        .await;
     let project = Project::new(&server, "sales").table("dbo_t", "");
     (server, project)
 }
@@ -19,14 +21,22 @@ async fn set_up() -> (Server, Project) {
 async fn a_running_stream_brings_changes_and_refuses_a_second_runner() {
     let (server, project) = set_up().await;
     server.exec("sales", "INSERT INTO dbo.t VALUES (1, N'one')").await;
-    let mut child = project.command("run", &["--json"]).stdout(Stdio::piped()).spawn().expect("sluice starts");
+    let mut child = project
+        .command("run", &["--json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("sluice starts");
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     let mut wait_rows = move |wanted: u64| {
         let mut rows = 0;
         while rows < wanted {
             let line = lines.next().expect("more output").expect("a line");
             let event: Value = serde_json::from_str(&line).expect("JSON");
-            rows += if event["type"] == "batch" { event["rows"].as_u64().expect("a number") } else { 0 };
+            rows += if event["type"] == "batch" {
+                event["rows"].as_u64().expect("a number")
+            } else {
+                0
+            };
         }
     };
     wait_rows(1);
@@ -40,7 +50,12 @@ async fn a_running_stream_brings_changes_and_refuses_a_second_runner() {
 
     let status = project.run("status", &["--json"]).ok().events();
     assert_eq!(status[0]["type"], "status");
-    assert!(status[0]["owner"].as_str().is_some_and(|owner| owner.contains(&child.id().to_string())), "{status:?}");
+    assert!(
+        status[0]["owner"]
+            .as_str()
+            .is_some_and(|owner| owner.contains(&child.id().to_string())),
+        "{status:?}"
+    );
 
     let pid = child.id().to_string();
     let _ = std::process::Command::new("kill").args(["-TERM", &pid]).status();
@@ -58,7 +73,11 @@ async fn a_table_without_changes_moves_with_the_others() {
     server.exec("sales", "INSERT INTO dbo.t VALUES (1, N'one')").await;
     let run = project.once().ok();
     assert_eq!(run.table("dbo_quiet")["rows"], 0);
-    assert_eq!(run.table("dbo_quiet")["end_lsn"], run.table("dbo_t")["end_lsn"], "both are at max_lsn");
+    assert_eq!(
+        run.table("dbo_quiet")["end_lsn"],
+        run.table("dbo_t")["end_lsn"],
+        "both are at max_lsn"
+    );
     // Everything that dbo_quiet passed is cleaned up; it has lost nothing.
     server.exec("sales", "INSERT INTO dbo.t VALUES (2, N'two')").await;
     project.once().ok();
@@ -72,7 +91,9 @@ async fn a_purged_range_is_reported_as_data_loss_and_nothing_is_skipped() {
     server.exec("sales", "INSERT INTO dbo.t VALUES (1, N'one')").await;
     project.once().ok();
     for id in 2..5 {
-        server.exec("sales", &format!("INSERT INTO dbo.t VALUES ({id}, N'x')")).await;
+        server
+            .exec("sales", &format!("INSERT INTO dbo.t VALUES ({id}, N'x')"))
+            .await;
     }
     server
         .exec(
@@ -85,7 +106,10 @@ async fn a_purged_range_is_reported_as_data_loss_and_nothing_is_skipped() {
     assert_eq!(run.code, 4, "{}\n{}", run.stdout, run.stderr);
     let failure = run.failure("dbo_t");
     assert_eq!(failure["kind"], "data_loss");
-    assert!(failure["error"].as_str().is_some_and(|text| text.contains("are lost")), "{failure}");
+    assert!(
+        failure["error"].as_str().is_some_and(|text| text.contains("are lost")),
+        "{failure}"
+    );
     let rows = rows_of(&project.bronze("dbo_t"), &["_start_lsn"]).expect("rows");
     assert_eq!(rows.numbers("id"), [1], "nothing after the gap was written");
 }
@@ -100,7 +124,10 @@ async fn a_deleted_checkpoint_under_a_used_app_id_is_refused() {
     assert_eq!(run.code, 7, "{}\n{}", run.stdout, run.stderr);
     let error = run.failure("dbo_t")["error"].as_str().expect("text").to_owned();
     assert!(error.contains("new app_id"), "{error}");
-    assert_eq!(rows_of(&project.bronze("dbo_t"), &["_start_lsn"]).expect("rows").len(), 1);
+    assert_eq!(
+        rows_of(&project.bronze("dbo_t"), &["_start_lsn"]).expect("rows").len(),
+        1
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -115,8 +142,17 @@ async fn a_changed_chain_stops_the_table_until_the_user_says_so() {
     server.exec("sales", "INSERT INTO dbo.t VALUES (2, N'two')").await;
     let run = project.once();
     assert_eq!(run.code, 2, "{}\n{}", run.stdout, run.stderr);
-    assert!(run.failure("dbo_t")["error"].as_str().is_some_and(|text| text.contains("on_transform_change")), "{}", run.stdout);
-    project.edit("trigger = \"100ms\"", "trigger = \"100ms\"\non_transform_change = \"continue\"");
+    assert!(
+        run.failure("dbo_t")["error"]
+            .as_str()
+            .is_some_and(|text| text.contains("on_transform_change")),
+        "{}",
+        run.stdout
+    );
+    project.edit(
+        "trigger = \"100ms\"",
+        "trigger = \"100ms\"\non_transform_change = \"continue\"",
+    );
     project.once().ok();
     let rows = rows_of(&project.bronze("dbo_t"), &["_start_lsn"]).expect("rows");
     assert_eq!(rows.texts("v"), [Some("one".to_owned()), None]);

@@ -15,7 +15,11 @@ fn python() -> PathBuf {
         PathBuf::from,
     );
     let python = venv.join("bin/python");
-    assert!(python.exists(), "{} is missing: run cargo xtask setup", python.display());
+    assert!(
+        python.exists(),
+        "{} is missing: run cargo xtask setup",
+        python.display()
+    );
     python
 }
 
@@ -24,7 +28,12 @@ fn scan(lake: &Path, values: &BTreeSet<String>) -> Value {
     let file = dir.path().join("values.json");
     std::fs::write(&file, serde_json::to_string(values).expect("JSON")).expect("written");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/it/peers/scan_lake.py");
-    let output = Command::new(python()).arg(script).arg(lake).arg(&file).output().expect("python starts");
+    let output = Command::new(python())
+        .arg(script)
+        .arg(lake)
+        .arg(&file)
+        .output()
+        .expect("python starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
@@ -34,7 +43,7 @@ async fn no_value_of_a_masked_column_is_under_the_lake_and_without_the_mask_each
     let dir = crate::harness::scratch();
     finish(
         Command::new(sluice_binary())
-            .args(["demo", "--rows", "3000", "--seed", "7", "--json", "--dir"])
+            .args(["demo", "--rows", "6000", "--seed", "7", "--json", "--dir"])
             .arg(dir.path())
             .output()
             .expect("sluice starts"),
@@ -42,7 +51,10 @@ async fn no_value_of_a_masked_column_is_under_the_lake_and_without_the_mask_each
     .ok();
     let server = Server::on(&dir.path().join("mssql"), &[]);
     let rows = server
-        .query("shop", "SELECT email, phone, national_id, first_name, last_name FROM cdc.dbo_customers_CT")
+        .query(
+            "shop",
+            "SELECT email, phone, national_id, first_name, last_name FROM cdc.dbo_customers_CT",
+        )
         .await;
     let values: BTreeSet<String> = rows
         .iter()
@@ -77,7 +89,12 @@ async fn no_value_of_a_masked_column_is_under_the_lake_and_without_the_mask_each
     .ok();
     let unmasked = scan(&dir.path().join("plain"), &values);
     let found = unmasked["found"].as_object().expect("an object");
-    assert!(found.keys().any(|place| place.starts_with("plain in cells of dbo_customers")), "{unmasked}");
+    assert!(
+        found
+            .keys()
+            .any(|place| place.starts_with("plain in cells of dbo_customers")),
+        "{unmasked}"
+    );
     let cells = found["plain in cells of dbo_customers"].as_u64().expect("a number");
     assert_eq!(cells, values.len() as u64, "each value is found");
 }

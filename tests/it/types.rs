@@ -33,7 +33,15 @@ async fn extremes_and_nulls_arrive_exactly() {
     let expected: [(&str, [Option<&str>; 4]); 15] = [
         ("b", [Some("true"), Some("false"), None, Some("true")]),
         ("i", [Some("2147483647"), Some("-2147483648"), None, Some("0")]),
-        ("big", [Some("9223372036854775807"), Some("-9223372036854775808"), None, Some("0")]),
+        (
+            "big",
+            [
+                Some("9223372036854775807"),
+                Some("-9223372036854775808"),
+                None,
+                Some("0"),
+            ],
+        ),
         (
             "dec38",
             [
@@ -44,8 +52,24 @@ async fn extremes_and_nulls_arrive_exactly() {
             ],
         ),
         ("dec9", [Some("9999999.99"), Some("-9999999.99"), None, Some("-0.01")]),
-        ("m", [Some("922337203685477.5807"), Some("-922337203685477.5808"), None, Some("0.0001")]),
-        ("f", [Some("1.7976931348623157e308"), Some("-1.7976931348623157e308"), None, Some("5e-324")]),
+        (
+            "m",
+            [
+                Some("922337203685477.5807"),
+                Some("-922337203685477.5808"),
+                None,
+                Some("0.0001"),
+            ],
+        ),
+        (
+            "f",
+            [
+                Some("1.7976931348623157e308"),
+                Some("-1.7976931348623157e308"),
+                None,
+                Some("5e-324"),
+            ],
+        ),
         ("d", [Some("9999-12-31"), Some("0001-01-01"), None, Some("2000-02-29")]),
         // Truncated to the microsecond: never into the next day.
         (
@@ -57,7 +81,15 @@ async fn extremes_and_nulls_arrive_exactly() {
                 Some("2000-02-29T16:26:36.387123"),
             ],
         ),
-        ("t0", [Some("9999-12-31T23:59:59"), Some("0001-01-01T00:00:00"), None, Some("2000-02-29T16:26:37")]),
+        (
+            "t0",
+            [
+                Some("9999-12-31T23:59:59"),
+                Some("0001-01-01T00:00:00"),
+                None,
+                Some("2000-02-29T16:26:37"),
+            ],
+        ),
         ("n", [Some("日本😀'\""), Some(" "), None, Some("o'brien")]),
         ("nmax", [Some(""), Some("x"), None, Some("a")]),
         ("v", [Some("café €"), Some(""), None, Some("a")]),
@@ -82,7 +114,12 @@ async fn extremes_and_nulls_arrive_exactly() {
 async fn names_with_brackets_quotes_and_letters_beyond_ascii_are_read() {
     let server = Server::start(&[]);
     server.database("Base$1").await;
-    server.exec("Base$1", "CREATE TABLE dbo.[Co Inc$Loc.a]]b] (id int NOT NULL PRIMARY KEY, [é;x] nvarchar(10) NULL)").await;
+    server
+        .exec(
+            "Base$1",
+            "CREATE TABLE dbo.[Co Inc$Loc.a]]b] (id int NOT NULL PRIMARY KEY, [é;x] nvarchar(10) NULL)",
+        )
+        .await;
     server
         .exec(
             "Base$1",
@@ -90,14 +127,25 @@ async fn names_with_brackets_quotes_and_letters_beyond_ascii_are_read() {
         )
         .await;
     server
-        .exec("Base$1", "GRANT SELECT ON dbo.[Co Inc$Loc.a]]b] TO [reader]; GRANT SELECT ON cdc.[odd_CT] TO [reader]")
+        .exec(
+            "Base$1",
+            "GRANT SELECT ON dbo.[Co Inc$Loc.a]]b] TO [reader]; GRANT SELECT ON cdc.[odd_CT] TO [reader]",
+        )
         .await;
-    server.exec("Base$1", "INSERT INTO dbo.[Co Inc$Loc.a]]b] VALUES (1, N'it''s')").await;
+    server
+        .exec("Base$1", "INSERT INTO dbo.[Co Inc$Loc.a]]b] VALUES (1, N'it''s')")
+        .await;
     let rename = "[[table.transform]]\nplugin = \"map\"\nconfig = { columns = { \"é;x\" = { rename = \"ex\" } } }\n";
     let project = Project::new(&server, "Base$1").table("odd", "");
     let run = project.once();
     assert_eq!(run.code, 2, "a name that Delta refuses: {}", run.stdout);
-    assert!(run.failure("odd")["error"].as_str().is_some_and(|text| text.contains("é;x") && text.contains("map")), "{}", run.stdout);
+    assert!(
+        run.failure("odd")["error"]
+            .as_str()
+            .is_some_and(|text| text.contains("é;x") && text.contains("map")),
+        "{}",
+        run.stdout
+    );
 
     let project = Project::new(&server, "Base$1").table("odd", rename);
     project.once().ok();

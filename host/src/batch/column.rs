@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array,
-    Int16Array, Int32Array, Int64Array, StringArray, TimestampMicrosecondArray,
+    ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int16Array,
+    Int32Array, Int64Array, StringArray, TimestampMicrosecondArray,
 };
-use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow::array::{BooleanBufferBuilder, NullBufferBuilder};
+use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, TimeUnit};
 use arrow::error::ArrowError;
 
@@ -19,7 +19,11 @@ pub(super) enum Values {
     Int64(Vec<i64>),
     Float32(Vec<f32>),
     Float64(Vec<f64>),
-    Decimal { values: Vec<i128>, precision: u8, scale: i8 },
+    Decimal {
+        values: Vec<i128>,
+        precision: u8,
+        scale: i8,
+    },
     Date(Vec<i32>),
     /// With the zone of the Arrow type, when it has one.
     Timestamp(Vec<i64>, Option<Arc<str>>),
@@ -124,15 +128,17 @@ impl Column {
             Values::Int64(values) => Arc::new(Int64Array::try_new(taken(values), nulls)?),
             Values::Float32(values) => Arc::new(Float32Array::try_new(taken(values), nulls)?),
             Values::Float64(values) => Arc::new(Float64Array::try_new(taken(values), nulls)?),
-            Values::Decimal { values, precision, scale } => Arc::new(
-                Decimal128Array::try_new(taken(values), nulls)?
-                    .with_precision_and_scale(*precision, *scale)?,
-            ),
+            Values::Decimal {
+                values,
+                precision,
+                scale,
+            } => {
+                Arc::new(Decimal128Array::try_new(taken(values), nulls)?.with_precision_and_scale(*precision, *scale)?)
+            }
             Values::Date(values) => Arc::new(Date32Array::try_new(taken(values), nulls)?),
-            Values::Timestamp(values, zone) => Arc::new(
-                TimestampMicrosecondArray::try_new(taken(values), nulls)?
-                    .with_timezone_opt(zone.clone()),
-            ),
+            Values::Timestamp(values, zone) => {
+                Arc::new(TimestampMicrosecondArray::try_new(taken(values), nulls)?.with_timezone_opt(zone.clone()))
+            }
             Values::Text(values) => {
                 let (offsets, bytes) = taken_bytes(values);
                 Arc::new(StringArray::try_new(offsets, bytes, nulls)?)

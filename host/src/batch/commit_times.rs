@@ -12,11 +12,7 @@ pub struct CommitTimes {
 impl CommitTimes {
     /// From rows of `cdc.lsn_time_mapping`: `(start_lsn, tran_end_time)`, the time in microseconds since 1970 on the
     /// server's clock. `offset_minutes` is that clock's distance from UTC; `after` is the time of the commit before.
-    pub fn new(
-        mut rows: Vec<(Lsn, i64)>,
-        offset_minutes: i32,
-        after: Option<UtcMicros>,
-    ) -> CommitTimes {
+    pub fn new(mut rows: Vec<(Lsn, i64)>, offset_minutes: i32, after: Option<UtcMicros>) -> CommitTimes {
         rows.sort_unstable_by_key(|(lsn, _)| *lsn);
         let mut floor = after.map_or(i64::MIN, |time| time.0);
         let commits = rows

@@ -19,9 +19,7 @@ pub enum BatchError {
         found: &'static str,
     },
     /// A row's commit has no entry among the commit times.
-    #[error(
-        "commit {lsn} has no row in cdc.lsn_time_mapping; cleanup may have removed it while the batch was read"
-    )]
+    #[error("commit {lsn} has no row in cdc.lsn_time_mapping; cleanup may have removed it while the batch was read")]
     UnknownCommit {
         /// The commit.
         lsn: Lsn,

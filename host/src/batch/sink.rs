@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, DictionaryArray, Int32Array, NullBufferBuilder, RecordBatch, StringArray,
-    TimestampMicrosecondArray,
+    ArrayRef, DictionaryArray, Int32Array, NullBufferBuilder, RecordBatch, StringArray, TimestampMicrosecondArray,
 };
 use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef, TimeUnit};
@@ -108,8 +107,13 @@ impl ChunkBuilder {
             .columns
             .iter()
             .map(|column| {
-                Column::new(&column.name, &column.source_type, &column.data_type, max_rows.min(65_536))
-                    .ok_or_else(|| BatchError::Arrow(format!("no builder for column {}", column.name)))
+                Column::new(
+                    &column.name,
+                    &column.source_type,
+                    &column.data_type,
+                    max_rows.min(65_536),
+                )
+                .ok_or_else(|| BatchError::Arrow(format!("no builder for column {}", column.name)))
             })
             .collect::<Result<Vec<Column>, BatchError>>()?;
         Ok(ChunkBuilder {
@@ -121,7 +125,10 @@ impl ChunkBuilder {
             cursor: 0,
             rows: 0,
             bytes: 0,
-            limits: ChunkLimits { rows: max_rows, bytes: max_bytes },
+            limits: ChunkLimits {
+                rows: max_rows,
+                bytes: max_bytes,
+            },
             replaced_texts: 0,
             fault: None,
             last_lsn: None,
@@ -145,10 +152,14 @@ impl ChunkBuilder {
         if let Some(fault) = self.fault.take() {
             return Err(fault);
         }
-        if let Some(column) = self.columns.iter().find(|column| {
-            matches!(&column.values, Values::Text(b) | Values::Binary(b) if b.overflowed)
-        }) {
-            return Err(BatchError::TooLarge { column: column.name.clone() });
+        if let Some(column) = self
+            .columns
+            .iter()
+            .find(|column| matches!(&column.values, Values::Text(b) | Values::Binary(b) if b.overflowed))
+        {
+            return Err(BatchError::TooLarge {
+                column: column.name.clone(),
+            });
         }
         let (Some(first), Some(last)) = (self.meta.first, self.meta.current) else {
             return Ok(None);
@@ -372,7 +383,10 @@ impl ChunkBuilder {
                 || meta.operations.len() != self.rows
                 || meta.command_ids.len() != self.rows)
         {
-            self.fault(BatchError::InvalidMetadata { column: "row", after: self.last_lsn });
+            self.fault(BatchError::InvalidMetadata {
+                column: "row",
+                after: self.last_lsn,
+            });
         }
     }
 
@@ -409,19 +423,32 @@ impl ChunkBuilder {
     }
 
     fn describe(&self, column: usize) -> (String, String) {
-        match column.checked_sub(LEADING_COLUMNS.len()).and_then(|i| self.columns.get(i)) {
-            Some(column) => (column.name.clone(), format!("{} ({})", column.source_type, column.data_type)),
+        match column
+            .checked_sub(LEADING_COLUMNS.len())
+            .and_then(|i| self.columns.get(i))
+        {
+            Some(column) => (
+                column.name.clone(),
+                format!("{} ({})", column.source_type, column.data_type),
+            ),
             None => (format!("number {}", column + 1), "a metadata column".to_owned()),
         }
     }
 
     fn mismatch(&mut self, column: usize, found: &'static str) {
         let (column, expected) = self.describe(column);
-        self.fault(BatchError::TypeChanged { column, expected, found });
+        self.fault(BatchError::TypeChanged {
+            column,
+            expected,
+            found,
+        });
     }
 
     fn invalid(&mut self, column: &'static str) {
-        self.fault(BatchError::InvalidMetadata { column, after: self.last_lsn });
+        self.fault(BatchError::InvalidMetadata {
+            column,
+            after: self.last_lsn,
+        });
     }
 
     fn fault(&mut self, fault: BatchError) {
@@ -476,7 +503,10 @@ fn chunk_schema(shape: &TableShape) -> SchemaRef {
         DataType::Int32,
         DataType::Timestamp(TimeUnit::Microsecond, None),
     ];
-    let meta = META_BEFORE.into_iter().zip(types).map(|(name, data_type)| Field::new(name, data_type, true));
+    let meta = META_BEFORE
+        .into_iter()
+        .zip(types)
+        .map(|(name, data_type)| Field::new(name, data_type, true));
     let captured = shape
         .columns
         .iter()

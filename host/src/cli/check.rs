@@ -45,14 +45,23 @@ pub(super) async fn run(args: ConfigArgs) -> Result<(), Failure> {
     }
     match failed.first() {
         None => {
-            println!("\n{} of {} tables are ready to run", settings.tables.len(), settings.tables.len());
+            println!(
+                "\n{} of {} tables are ready to run",
+                settings.tables.len(),
+                settings.tables.len()
+            );
             Ok(())
         }
         Some((kind, _)) => {
             let names: Vec<&str> = failed.iter().map(|(_, name)| name.as_str()).collect();
             Err(Failure::new(
                 *kind,
-                format!("{} of {} tables cannot run: {}", failed.len(), settings.tables.len(), names.join(", ")),
+                format!(
+                    "{} of {} tables cannot run: {}",
+                    failed.len(),
+                    settings.tables.len(),
+                    names.join(", ")
+                ),
             ))
         }
     }
@@ -72,7 +81,10 @@ async fn check_table(
 
 fn print_table(table: &TableSettings, source: &TableSource, opened: &Chain, pool: &StreamPool) {
     let shape = &source.shape;
-    println!("  reads      [{}].[{}] through {}", shape.schema, shape.table, shape.capture_instance);
+    println!(
+        "  reads      [{}].[{}] through {}",
+        shape.schema, shape.table, shape.capture_instance
+    );
     let trigger = match table.trigger {
         Trigger::Every(interval) => format!("every {interval:?}"),
         Trigger::Continuous => "continuous".to_owned(),
@@ -99,13 +111,21 @@ fn print_table(table: &TableSettings, source: &TableSource, opened: &Chain, pool
         println!("  transform  none: every column goes to Delta as it is");
     }
     for step in opened.provenance() {
-        let keys: Vec<String> = step.keys.iter().map(|(name, version)| format!("{name} {version}")).collect();
+        let keys: Vec<String> = step
+            .keys
+            .iter()
+            .map(|(name, version)| format!("{name} {version}"))
+            .collect();
         println!(
             "  transform  {}  sha256 {:.16}…  wit {}{}",
             plugin_name(step),
             step.sha256,
             step.wit,
-            if keys.is_empty() { String::new() } else { format!("  keys {}", keys.join(", ")) }
+            if keys.is_empty() {
+                String::new()
+            } else {
+                format!("  keys {}", keys.join(", "))
+            }
         );
     }
     println!("  columns");
@@ -152,5 +172,9 @@ fn describe_route(route: Option<&SourceRoute>, opened: &Chain) -> String {
         }
     });
     let all: Vec<String> = passed.chain(computed).collect();
-    if all.is_empty() { "dropped".to_owned() } else { all.join("; ") }
+    if all.is_empty() {
+        "dropped".to_owned()
+    } else {
+        all.join("; ")
+    }
 }

@@ -16,8 +16,10 @@ use crate::error::{Classify, ErrorKind};
 /// SQL Server changes through a WebAssembly mask into Delta Lake.
 #[derive(Debug, Parser)]
 #[command(name = "sluice", version, about, max_term_width = 100)]
-#[command(after_help = "Exit codes: 0 all well, 1 internal error, 2 configuration error, 3 retryable failure, \
-    4 data loss, 5 schema change, 6 a component refused, 7 state damaged, foreign or in use.")]
+#[command(
+    after_help = "Exit codes: 0 all well, 1 internal error, 2 configuration error, 3 retryable failure, \
+    4 data loss, 5 schema change, 6 a component refused, 7 state damaged, foreign or in use."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -57,7 +59,11 @@ pub(crate) struct Failure {
 
 impl Failure {
     fn new(kind: ErrorKind, message: impl Into<String>) -> Failure {
-        Failure { kind, message: message.into(), shown: false }
+        Failure {
+            kind,
+            message: message.into(),
+            shown: false,
+        }
     }
 }
 
@@ -98,7 +104,10 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if json && !failure.shown {
-                println!("{}", serde_json::json!({"type": "error", "kind": failure.kind, "error": failure.message}));
+                println!(
+                    "{}",
+                    serde_json::json!({"type": "error", "kind": failure.kind, "error": failure.message})
+                );
             }
             eprintln!("sluice: {}", failure.message);
             ExitCode::from(failure.kind.exit_code())

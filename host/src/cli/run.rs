@@ -87,7 +87,9 @@ fn worst(failures: &[(ErrorKind, String)]) -> Option<ErrorKind> {
         ErrorKind::Internal,
         ErrorKind::Retryable,
     ];
-    ORDER.into_iter().find(|kind| failures.iter().any(|(failed, _)| failed == kind))
+    ORDER
+        .into_iter()
+        .find(|kind| failures.iter().any(|(failed, _)| failed == kind))
 }
 
 /// Resolves at SIGINT or SIGTERM.

@@ -77,26 +77,65 @@ impl Show {
 /// An event as a line of text.
 fn plain(event: &Event) -> Option<String> {
     Some(match event {
-        Event::Opened { capture_instance, position, next_batch, transform, .. } => format!(
+        Event::Opened {
+            capture_instance,
+            position,
+            next_batch,
+            transform,
+            ..
+        } => format!(
             "{capture_instance}: open at batch {next_batch}{}{}",
-            position.map(|lsn| format!(" after {lsn}")).unwrap_or_else(|| " from the beginning".to_owned()),
-            if transform.is_empty() { String::new() } else { format!(", through {}", transform.join(", ")) }
+            position
+                .map(|lsn| format!(" after {lsn}"))
+                .unwrap_or_else(|| " from the beginning".to_owned()),
+            if transform.is_empty() {
+                String::new()
+            } else {
+                format!(", through {}", transform.join(", "))
+            }
         ),
-        Event::Batch { capture_instance, batch_id, rows, end_lsn, end_commit_ts, duration_ms, delta_version, replayed, .. } => {
+        Event::Batch {
+            capture_instance,
+            batch_id,
+            rows,
+            end_lsn,
+            end_commit_ts,
+            duration_ms,
+            delta_version,
+            replayed,
+            ..
+        } => {
             format!(
                 "{capture_instance}: batch {batch_id}{}: {rows} rows up to {end_lsn} ({end_commit_ts}){} in {duration_ms} ms",
                 if *replayed { " (replayed)" } else { "" },
-                delta_version.map(|version| format!(", Delta version {version},")).unwrap_or_default()
+                delta_version
+                    .map(|version| format!(", Delta version {version},"))
+                    .unwrap_or_default()
             )
         }
-        Event::Verdict { capture_instance, finalized_until } => {
+        Event::Verdict {
+            capture_instance,
+            finalized_until,
+        } => {
             format!("{capture_instance}: complete until {finalized_until}")
         }
-        Event::Retrying { capture_instance, error, failures, pause_ms } => {
+        Event::Retrying {
+            capture_instance,
+            error,
+            failures,
+            pause_ms,
+        } => {
             format!("{capture_instance}: failure {failures}, again in {pause_ms} ms: {error}")
         }
-        Event::Warning { capture_instance, message } => format!("{capture_instance}: warning: {message}"),
-        Event::Failed { capture_instance, error, .. } => format!("{capture_instance}: stopped: {error}"),
+        Event::Warning {
+            capture_instance,
+            message,
+        } => format!("{capture_instance}: warning: {message}"),
+        Event::Failed {
+            capture_instance,
+            error,
+            ..
+        } => format!("{capture_instance}: stopped: {error}"),
         Event::Table(summary) => summary_line(summary),
     })
 }
@@ -110,8 +149,12 @@ fn summary_line(summary: &TableSummary) -> String {
         summary.updates,
         summary.deletes,
         summary.batches,
-        summary.end_lsn.map_or_else(|| "the beginning".to_owned(), |lsn| lsn.to_string()),
-        summary.finalized_until.map_or_else(|| "nothing yet".to_owned(), |until| until.to_string())
+        summary
+            .end_lsn
+            .map_or_else(|| "the beginning".to_owned(), |lsn| lsn.to_string()),
+        summary
+            .finalized_until
+            .map_or_else(|| "nothing yet".to_owned(), |until| until.to_string())
     )
 }
 
@@ -153,11 +196,26 @@ impl Terminal {
 
     fn event(&mut self, event: &Event) {
         match event {
-            Event::Opened { capture_instance, transform, .. } => {
-                let through = if transform.is_empty() { String::new() } else { format!("  through {}", transform.join(", ")) };
-                self.bar(capture_instance).set_message(format!("{:<28} waiting for changes{through}", capture_instance.0));
+            Event::Opened {
+                capture_instance,
+                transform,
+                ..
+            } => {
+                let through = if transform.is_empty() {
+                    String::new()
+                } else {
+                    format!("  through {}", transform.join(", "))
+                };
+                self.bar(capture_instance)
+                    .set_message(format!("{:<28} waiting for changes{through}", capture_instance.0));
             }
-            Event::Batch { capture_instance, batch_id, rows, end_commit_ts, .. } => {
+            Event::Batch {
+                capture_instance,
+                batch_id,
+                rows,
+                end_commit_ts,
+                ..
+            } => {
                 let total = self.rows.entry(capture_instance.clone()).or_default();
                 *total += rows;
                 let message = format!(
@@ -170,7 +228,9 @@ impl Terminal {
             }
             Event::Verdict { .. } => {}
             Event::Table(summary) => {
-                let until = summary.finalized_until.map_or_else(|| "nothing yet".to_owned(), |until| until.to_string());
+                let until = summary
+                    .finalized_until
+                    .map_or_else(|| "nothing yet".to_owned(), |until| until.to_string());
                 self.bar(&summary.capture_instance).finish_with_message(format!(
                     "{:<28} {:>12} rows   complete until {until}",
                     summary.capture_instance.0,
@@ -178,7 +238,8 @@ impl Terminal {
                 ));
             }
             Event::Failed { capture_instance, .. } => {
-                self.bar(capture_instance).finish_with_message(format!("{:<28} stopped", capture_instance.0));
+                self.bar(capture_instance)
+                    .finish_with_message(format!("{:<28} stopped", capture_instance.0));
                 if let Some(line) = plain(event) {
                     self.line(line);
                 }

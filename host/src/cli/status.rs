@@ -72,7 +72,11 @@ pub(super) async fn run(args: StatusArgs) -> Result<(), Failure> {
     }
     match worst {
         None => Ok(()),
-        Some((kind, message)) => Err(Failure { kind, message, shown: true }),
+        Some((kind, message)) => Err(Failure {
+            kind,
+            message,
+            shown: true,
+        }),
     }
 }
 
@@ -88,14 +92,19 @@ fn status_of(table: &TableSettings, control: &[ControlRow], worst: &mut Option<(
         end_commit_ts: None,
         open_batch: None,
         finalized_until: row.and_then(|row| row.finalized_until),
-        status: row.and_then(|row| row.status.clone()).unwrap_or_else(|| "not started".to_owned()),
+        status: row
+            .and_then(|row| row.status.clone())
+            .unwrap_or_else(|| "not started".to_owned()),
         last_rows: None,
         owner: None,
         error: None,
         target,
     };
     if let Err(error) = read_checkpoint(table, &mut status) {
-        worst.get_or_insert((error.kind(), format!("the checkpoint of {} cannot be read", table.capture_instance)));
+        worst.get_or_insert((
+            error.kind(),
+            format!("the checkpoint of {} cannot be read", table.capture_instance),
+        ));
         status.status = "unreadable".to_owned();
         status.error = Some(chain(&error));
     }

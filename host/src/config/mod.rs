@@ -141,17 +141,20 @@ impl Settings {
     }
 
     fn parse_with(text: &str, base: &Path, path: &Path, secrets: Secrets) -> Result<Settings, ConfigError> {
-        let table: toml::Table = text
-            .parse()
-            .map_err(|error: toml::de::Error| ConfigError::Syntax {
-                path: path.to_owned(),
-                message: shield_values(&error),
-            })?;
+        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| ConfigError::Syntax {
+            path: path.to_owned(),
+            message: shield_values(&error),
+        })?;
         let mut warnings = Vec::new();
         let mut root = Section::new("", &table);
         let source = match root.section("source")? {
             Some(section) => SourceSettings::parse(section, base, secrets, &mut warnings)?,
-            None => return Err(root.error("source", "is required: a section [source] with server, database, user and password")),
+            None => {
+                return Err(root.error(
+                    "source",
+                    "is required: a section [source] with server, database, user and password",
+                ));
+            }
         };
         let plugins_dir = match root.section("plugins")? {
             Some(mut plugins) => {
@@ -190,7 +193,11 @@ impl Settings {
             return Ok(());
         }
         for wanted in capture_instances {
-            if !self.tables.iter().any(|t| t.capture_instance.0.eq_ignore_ascii_case(wanted)) {
+            if !self
+                .tables
+                .iter()
+                .any(|t| t.capture_instance.0.eq_ignore_ascii_case(wanted))
+            {
                 let nearest = section::nearest(wanted, self.tables.iter().map(|t| t.capture_instance.0.as_str()));
                 return Err(ConfigError::Key {
                     key: format!("--table {wanted}"),
@@ -240,13 +247,15 @@ fn parse_keys(
                 .and_then(toml::Value::as_str)
                 .ok_or_else(|| ConfigError::Key {
                     key: full.clone(),
-                    problem: "needs a version, such as version = \"v1\": commits name it, so that keys can rotate".to_owned(),
+                    problem: "needs a version, such as version = \"v1\": commits name it, so that keys can rotate"
+                        .to_owned(),
                 })?;
             let secret = secret::resolve(&full, value, base, secrets, warnings)?;
             if secrets == Secrets::Resolve && secret.reveal().len() < 16 {
                 return Err(ConfigError::Key {
                     key: full,
-                    problem: "is shorter than 16 bytes; use a random key, such as the output of `openssl rand -hex 32`".to_owned(),
+                    problem: "is shorter than 16 bytes; use a random key, such as the output of `openssl rand -hex 32`"
+                        .to_owned(),
                 });
             }
             Ok(KeySettings {
@@ -305,7 +314,9 @@ control_table = "lake/ops/table_finalization"
 
     #[test]
     fn a_table_takes_the_defaults_and_says_where_each_setting_is_from() {
-        let settings = parse("trigger = \"250ms\"\n[[table]]\ncapture_instance = \"dbo_orders\"\ngranularity = \"day\"\n").unwrap();
+        let settings =
+            parse("trigger = \"250ms\"\n[[table]]\ncapture_instance = \"dbo_orders\"\ngranularity = \"day\"\n")
+                .unwrap();
         let table = &settings.tables[0];
         assert_eq!(table.target, Path::new("/base/lake/bronze/dbo_orders"));
         assert_eq!(table.app_id.0, "dbo_orders-v1");
@@ -340,21 +351,30 @@ control_table = "lake/ops/table_finalization"
 
     #[test]
     fn a_table_may_not_stand_twice_whatever_its_case() {
-        let error = parse("[[table]]\ncapture_instance = \"dbo_a\"\n[[table]]\ncapture_instance = \"DBO_A\"\n").unwrap_err();
+        let error =
+            parse("[[table]]\ncapture_instance = \"dbo_a\"\n[[table]]\ncapture_instance = \"DBO_A\"\n").unwrap_err();
         assert!(error.contains("table[2]") && error.contains("twice"), "{error}");
     }
 
     #[test]
     fn a_transform_may_only_use_keys_that_exist() {
-        let error = parse("[[table]]\ncapture_instance = \"a\"\n[[table.transform]]\nplugin = \"mask\"\nkeys = [\"pi\"]\n").unwrap_err();
-        assert!(error.contains("\"pi\"") && error.contains("did you mean pii"), "{error}");
+        let error =
+            parse("[[table]]\ncapture_instance = \"a\"\n[[table.transform]]\nplugin = \"mask\"\nkeys = [\"pi\"]\n")
+                .unwrap_err();
+        assert!(
+            error.contains("\"pi\"") && error.contains("did you mean pii"),
+            "{error}"
+        );
     }
 
     #[test]
     fn what_is_not_supported_yet_is_said_and_not_ignored() {
         let error = parse("[[table]]\ncapture_instance = \"a\"\non_data_loss = \"skip\"\n").unwrap_err();
         assert!(error.contains("on_data_loss"), "{error}");
-        let error = parse("[[table]]\ncapture_instance = \"a\"\n[[table.transform]]\nplugin = \"mask\"\non_error = \"quarantine\"\n").unwrap_err();
+        let error = parse(
+            "[[table]]\ncapture_instance = \"a\"\n[[table.transform]]\nplugin = \"mask\"\non_error = \"quarantine\"\n",
+        )
+        .unwrap_err();
         assert!(error.contains("on_error"), "{error}");
     }
 

@@ -71,12 +71,13 @@ pub(super) fn resolve(
     }
     let mut sources = table.iter().filter(|(name, _)| name.as_str() != "version");
     let text = match (sources.next(), sources.next()) {
-        (Some((name, Value::String(variable))), None) if name == "env" => std::env::var(variable)
-            .map_err(|_| problem(format!("environment variable {variable} is not set")))?,
+        (Some((name, Value::String(variable))), None) if name == "env" => {
+            std::env::var(variable).map_err(|_| problem(format!("environment variable {variable} is not set")))?
+        }
         (Some((name, Value::String(file))), None) if name == "file" => {
             let path = base.join(file);
-            let text = std::fs::read_to_string(&path)
-                .map_err(|e| problem(format!("cannot read {}: {e}", path.display())))?;
+            let text =
+                std::fs::read_to_string(&path).map_err(|e| problem(format!("cannot read {}: {e}", path.display())))?;
             text.trim_end_matches(['\r', '\n']).to_owned()
         }
         (Some((name, Value::Array(words))), None) if name == "command" => {
@@ -86,8 +87,7 @@ pub(super) fn resolve(
         }
         _ => {
             return Err(problem(
-                "must be exactly one of { env = \"NAME\" }, { file = \"PATH\" } and { command = [\"…\"] }"
-                    .to_owned(),
+                "must be exactly one of { env = \"NAME\" }, { file = \"PATH\" } and { command = [\"…\"] }".to_owned(),
             ));
         }
     };
@@ -108,8 +108,7 @@ fn run(words: &[&str]) -> Result<String, String> {
     if !output.status.success() {
         return Err(format!("{program} ended with {}", output.status));
     }
-    let text = String::from_utf8(output.stdout)
-        .map_err(|_| format!("what {program} printed is not UTF-8"))?;
+    let text = String::from_utf8(output.stdout).map_err(|_| format!("what {program} printed is not UTF-8"))?;
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
@@ -120,8 +119,14 @@ mod tests {
     fn read(toml: &str) -> Result<(Secret, Vec<String>), String> {
         let table: toml::Table = toml.parse().unwrap();
         let mut warnings = Vec::new();
-        let secret = resolve("source.password", &table["p"], Path::new("/"), Secrets::Resolve, &mut warnings)
-            .map_err(|e| e.to_string())?;
+        let secret = resolve(
+            "source.password",
+            &table["p"],
+            Path::new("/"),
+            Secrets::Resolve,
+            &mut warnings,
+        )
+        .map_err(|e| e.to_string())?;
         Ok((secret, warnings))
     }
 
@@ -150,7 +155,15 @@ mod tests {
         assert!(error.contains("SLUICE_TEST_NO_SUCH"), "{error}");
         let error = read(r#"p = { file = "/no/such" }"#).unwrap_err();
         assert!(error.contains("/no/such"), "{error}");
-        assert!(read(r#"p = { env = "A", file = "B" }"#).unwrap_err().contains("exactly one"));
-        assert!(read(r#"p = { command = ["false"] }"#).unwrap_err().contains("false ended"));
+        assert!(
+            read(r#"p = { env = "A", file = "B" }"#)
+                .unwrap_err()
+                .contains("exactly one")
+        );
+        assert!(
+            read(r#"p = { command = ["false"] }"#)
+                .unwrap_err()
+                .contains("false ended")
+        );
     }
 }

@@ -98,9 +98,7 @@ impl<'a> Section<'a> {
     pub(super) fn bytes(&mut self, key: &'static str) -> Result<Option<u64>, ConfigError> {
         match self.string(key) {
             Ok(None) => Ok(None),
-            Ok(Some(text)) => parse_bytes(text)
-                .map(Some)
-                .map_err(|problem| self.error(key, problem)),
+            Ok(Some(text)) => parse_bytes(text).map(Some).map_err(|problem| self.error(key, problem)),
             Err(_) => Err(self.error(key, "must be a size with a unit, such as \"64MiB\"")),
         }
     }
@@ -135,9 +133,7 @@ impl<'a> Section<'a> {
                 .iter()
                 .enumerate()
                 .map(|(i, item)| match item {
-                    Value::Table(table) => {
-                        Ok(Section::new(format!("{}[{}]", self.name(key), i + 1), table))
-                    }
+                    Value::Table(table) => Ok(Section::new(format!("{}[{}]", self.name(key), i + 1), table)),
                     _ => Err(self.error(key, format!("must be a list of sections: [[{}]]", self.name(key)))),
                 })
                 .collect(),

@@ -58,16 +58,23 @@ impl SourceSettings {
         let trust_server_certificate = section.boolean("trust_server_certificate")?.unwrap_or(false);
         let server_certificate = section.string("server_certificate")?.map(|file| base.join(file));
         if trust_server_certificate && server_certificate.is_some() {
-            return Err(section.error("server_certificate", "has no effect with trust_server_certificate = true; remove one"));
+            return Err(section.error(
+                "server_certificate",
+                "has no effect with trust_server_certificate = true; remove one",
+            ));
         }
         if let Some(path) = &server_certificate
             && secrets == Secrets::Resolve
             && !path.is_file()
         {
-            return Err(section.error("server_certificate", format!("names {}, which is no file", path.display())));
+            return Err(section.error(
+                "server_certificate",
+                format!("names {}, which is no file", path.display()),
+            ));
         }
         if trust_server_certificate {
-            warnings.push("source.trust_server_certificate = true: anybody on the way can pose as the server".to_owned());
+            warnings
+                .push("source.trust_server_certificate = true: anybody on the way can pose as the server".to_owned());
         }
         if !encrypt {
             warnings.push("source.encrypt = false: rows cross the network in clear".to_owned());
@@ -75,7 +82,14 @@ impl SourceSettings {
         let connect_timeout = section.duration("connect_timeout")?.unwrap_or(Duration::from_secs(15));
         let command_timeout = section.duration("command_timeout")?.unwrap_or(Duration::from_secs(120));
         let application_name = section.string("application_name")?.unwrap_or("sluice").to_owned();
-        section.not_yet(&["connection_string", "ca_file", "authentication", "access_token", "source_time_zone", "lock_timeout"])?;
+        section.not_yet(&[
+            "connection_string",
+            "ca_file",
+            "authentication",
+            "access_token",
+            "source_time_zone",
+            "lock_timeout",
+        ])?;
         section.finish()?;
         Ok(SourceSettings {
             host,

@@ -121,18 +121,37 @@ pub(super) fn parse_tables(
         let name = section.name("capture_instance");
         let table = parse_table(section, &default_values, base, keys)?;
         for earlier in &tables {
-            let clash = if earlier.capture_instance.0.eq_ignore_ascii_case(&table.capture_instance.0) {
-                format!("stands twice: {} (SQL Server ignores case here)", table.capture_instance)
+            let clash = if earlier
+                .capture_instance
+                .0
+                .eq_ignore_ascii_case(&table.capture_instance.0)
+            {
+                format!(
+                    "stands twice: {} (SQL Server ignores case here)",
+                    table.capture_instance
+                )
             } else if earlier.target == table.target {
-                format!("{}: its target is also that of {}", table.capture_instance, earlier.capture_instance)
+                format!(
+                    "{}: its target is also that of {}",
+                    table.capture_instance, earlier.capture_instance
+                )
             } else if earlier.app_id == table.app_id {
-                format!("{}: its app_id is also that of {}", table.capture_instance, earlier.capture_instance)
+                format!(
+                    "{}: its app_id is also that of {}",
+                    table.capture_instance, earlier.capture_instance
+                )
             } else if earlier.checkpoint == table.checkpoint {
-                format!("{}: its checkpoint is also that of {}", table.capture_instance, earlier.capture_instance)
+                format!(
+                    "{}: its checkpoint is also that of {}",
+                    table.capture_instance, earlier.capture_instance
+                )
             } else {
                 continue;
             };
-            return Err(ConfigError::Key { key: name, problem: clash });
+            return Err(ConfigError::Key {
+                key: name,
+                problem: clash,
+            });
         }
         tables.push(table);
     }
@@ -175,23 +194,42 @@ impl Shared {
             max_commits_per_batch: section
                 .integer("max_commits_per_batch", 1..=1_000_000)?
                 .map(|n| n as u32),
-            granularity: one_of(section, "granularity", &[
-                ("minute", Granularity::Minute),
-                ("hour", Granularity::Hour),
-                ("day", Granularity::Day),
-            ])?,
+            granularity: one_of(
+                section,
+                "granularity",
+                &[
+                    ("minute", Granularity::Minute),
+                    ("hour", Granularity::Hour),
+                    ("day", Granularity::Day),
+                ],
+            )?,
             idle_interval: section.duration("idle_interval")?,
-            on_transform_change: one_of(section, "on_transform_change", &[
-                ("fail", OnTransformChange::Fail),
-                ("continue", OnTransformChange::Continue),
-            ])?,
+            on_transform_change: one_of(
+                section,
+                "on_transform_change",
+                &[
+                    ("fail", OnTransformChange::Fail),
+                    ("continue", OnTransformChange::Continue),
+                ],
+            )?,
         };
         one_of(section, "on_data_loss", &[("fail", ())])?;
         match section.boolean("bootstrap")? {
-            Some(true) => return Err(section.error("bootstrap", "= true is not supported by this version of sluice; use false")),
+            Some(true) => {
+                return Err(section.error(
+                    "bootstrap",
+                    "= true is not supported by this version of sluice; use false",
+                ));
+            }
             Some(false) | None => {}
         }
-        section.not_yet(&["num_partitions", "snapshot", "starting_lsn", "schema_change_policy", "columns"])?;
+        section.not_yet(&[
+            "num_partitions",
+            "snapshot",
+            "starting_lsn",
+            "schema_change_policy",
+            "columns",
+        ])?;
         Ok(shared)
     }
 
@@ -205,7 +243,10 @@ impl Shared {
             if let Some(value) = value
                 && !value.contains(CI)
             {
-                return Err(section.error(key, "must contain {ci}, which becomes the capture instance: every table needs its own"));
+                return Err(section.error(
+                    key,
+                    "must contain {ci}, which becomes the capture instance: every table needs its own",
+                ));
             }
         }
         Ok(())
@@ -227,7 +268,10 @@ fn parse_table(
         .map(|transform| parse_transform(transform, keys))
         .collect::<Result<Vec<_>, _>>()?;
     if !protect.is_empty() && transforms.is_empty() {
-        return Err(section.error("protect", "needs a [[table.transform]] that masks or drops these columns"));
+        return Err(section.error(
+            "protect",
+            "needs a [[table.transform]] that masks or drops these columns",
+        ));
     }
     let mut origins = BTreeMap::new();
     let mut pick = Picker { origins: &mut origins };
@@ -239,15 +283,27 @@ fn parse_table(
     };
     let target = text("target", pick.optional("target", own.target, &defaults.target))?;
     let app_id = text("app_id", pick.optional("app_id", own.app_id, &defaults.app_id))?;
-    let checkpoint = text("checkpoint", pick.optional("checkpoint", own.checkpoint, &defaults.checkpoint))?;
-    let facts = text("facts_table", pick.optional("facts_table", own.facts_table, &defaults.facts_table))?;
-    let control = text("control_table", pick.optional("control_table", own.control_table, &defaults.control_table))?;
+    let checkpoint = text(
+        "checkpoint",
+        pick.optional("checkpoint", own.checkpoint, &defaults.checkpoint),
+    )?;
+    let facts = text(
+        "facts_table",
+        pick.optional("facts_table", own.facts_table, &defaults.facts_table),
+    )?;
+    let control = text(
+        "control_table",
+        pick.optional("control_table", own.control_table, &defaults.control_table),
+    )?;
     let location = |key: &str, value: String| -> Result<PathBuf, ConfigError> {
         if let Some(rest) = value.strip_prefix("file://") {
             return Ok(PathBuf::from(rest));
         }
         if value.contains("://") {
-            return Err(section.error(key, "must be a local path in this version of sluice; object stores come later"));
+            return Err(section.error(
+                key,
+                "must be a local path in this version of sluice; object stores come later",
+            ));
         }
         Ok(base.join(value))
     };
@@ -257,10 +313,25 @@ fn parse_table(
         checkpoint: location("checkpoint", checkpoint)?,
         facts_table: location("facts_table", facts)?,
         control_table: location("control_table", control)?,
-        trigger: pick.value("trigger", own.trigger, defaults.trigger, Trigger::Every(Duration::from_secs(10))),
-        max_commits_per_batch: pick.value("max_commits_per_batch", own.max_commits_per_batch, defaults.max_commits_per_batch, 500),
+        trigger: pick.value(
+            "trigger",
+            own.trigger,
+            defaults.trigger,
+            Trigger::Every(Duration::from_secs(10)),
+        ),
+        max_commits_per_batch: pick.value(
+            "max_commits_per_batch",
+            own.max_commits_per_batch,
+            defaults.max_commits_per_batch,
+            500,
+        ),
         granularity: pick.value("granularity", own.granularity, defaults.granularity, Granularity::Hour),
-        idle_interval: pick.value("idle_interval", own.idle_interval, defaults.idle_interval, Duration::from_secs(60)),
+        idle_interval: pick.value(
+            "idle_interval",
+            own.idle_interval,
+            defaults.idle_interval,
+            Duration::from_secs(60),
+        ),
         on_transform_change: pick.value(
             "on_transform_change",
             own.on_transform_change,
@@ -306,7 +377,10 @@ fn parse_trigger(section: &mut Section<'_>) -> Result<Option<Trigger>, ConfigErr
         Some(text) => match super::units::parse_duration(text) {
             Ok(interval) if interval >= Duration::from_millis(50) => Ok(Some(Trigger::Every(interval))),
             Ok(_) => Err(section.error("trigger", "must be at least 50ms")),
-            Err(problem) => Err(section.error("trigger", format!("must be \"available-now\", \"continuous\" or an interval: {problem}"))),
+            Err(problem) => Err(section.error(
+                "trigger",
+                format!("must be \"available-now\", \"continuous\" or an interval: {problem}"),
+            )),
         },
     }
 }

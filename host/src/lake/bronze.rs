@@ -176,7 +176,10 @@ impl BronzeTable {
                 // A table that was opened after the commit has not seen it go by.
                 let version = match recorded.at {
                     Some(version) => Some(version),
-                    None => log.find(&self.app_id.0, recorded.version).await?.map(|(version, _)| version),
+                    None => log
+                        .find(&self.app_id.0, recorded.version)
+                        .await?
+                        .map(|(version, _)| version),
                 };
                 Ok(CommitOutcome::AlreadyApplied {
                     recorded: BatchId(recorded.version),

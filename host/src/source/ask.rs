@@ -39,7 +39,10 @@ impl Asker {
 
     /// The rows of a statement without parameters: every result set of a batch.
     pub(super) async fn batch(&mut self, sql: &str, doing: &str) -> Result<Vec<Vec<Row>>, SourceError> {
-        self.run(doing, async |client| client.simple_query(sql).await?.into_results().await).await
+        self.run(doing, async |client| {
+            client.simple_query(sql).await?.into_results().await
+        })
+        .await
     }
 
     /// The rows of a statement with bound parameters `@P1`, `@P2`, ….
@@ -49,12 +52,18 @@ impl Asker {
         parameters: &[&dyn ToSql],
         doing: &str,
     ) -> Result<Vec<Row>, SourceError> {
-        self.run(doing, async |client| client.query(sql, parameters).await?.into_first_result().await).await
+        self.run(doing, async |client| {
+            client.query(sql, parameters).await?.into_first_result().await
+        })
+        .await
     }
 
     /// Like [`Asker::query`], for parameters that must be owned.
     pub(super) async fn bound(&mut self, query: Query<'_>, doing: &str) -> Result<Vec<Row>, SourceError> {
-        self.run(doing, async |client| query.query(client).await?.into_first_result().await).await
+        self.run(doing, async |client| {
+            query.query(client).await?.into_first_result().await
+        })
+        .await
     }
 
     async fn run<T>(
@@ -64,7 +73,10 @@ impl Asker {
     ) -> Result<T, SourceError> {
         self.connect().await?;
         let Some(mut client) = self.client.take() else {
-            return Err(SourceError::Broken { doing: doing.to_owned(), reason: "no connection".to_owned() });
+            return Err(SourceError::Broken {
+                doing: doing.to_owned(),
+                reason: "no connection".to_owned(),
+            });
         };
         match tokio::time::timeout(self.settings.command_timeout, ask(&mut client)).await {
             Ok(Ok(answer)) => {
@@ -85,12 +97,10 @@ pub(super) fn lsn(row: &Row, column: usize, doing: &str) -> Result<Option<Lsn>, 
     let bytes: Option<&[u8]> = row.try_get(column).map_err(|error| unexpected(error, doing))?;
     match bytes {
         None => Ok(None),
-        Some(bytes) => Lsn::from_bytes(bytes)
-            .map(Some)
-            .ok_or_else(|| SourceError::Unexpected {
-                doing: doing.to_owned(),
-                reason: format!("an LSN of {} bytes", bytes.len()),
-            }),
+        Some(bytes) => Lsn::from_bytes(bytes).map(Some).ok_or_else(|| SourceError::Unexpected {
+            doing: doing.to_owned(),
+            reason: format!("an LSN of {} bytes", bytes.len()),
+        }),
     }
 }
 
@@ -103,7 +113,10 @@ pub(super) fn local_micros(row: &Row, column: usize, doing: &str) -> Result<Opti
 
 /// An error of reading a row's column.
 pub(super) fn unexpected(error: tiberius::error::Error, doing: &str) -> SourceError {
-    SourceError::Unexpected { doing: doing.to_owned(), reason: error.to_string() }
+    SourceError::Unexpected {
+        doing: doing.to_owned(),
+        reason: error.to_string(),
+    }
 }
 
 /// A few askers for all tables.
@@ -133,10 +146,13 @@ impl AskPool {
 
     /// Waits for a place.
     pub async fn get(&self) -> Result<PooledAsker, SourceError> {
-        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| SourceError::Broken {
-            doing: "waiting for a connection".to_owned(),
-            reason: "the pool is closed".to_owned(),
-        })?;
+        let permit = Arc::clone(&self.permits)
+            .acquire_owned()
+            .await
+            .map_err(|_| SourceError::Broken {
+                doing: "waiting for a connection".to_owned(),
+                reason: "the pool is closed".to_owned(),
+            })?;
         let idle = lock(&self.idle).pop();
         Ok(PooledAsker {
             asker: idle.unwrap_or_else(|| Asker::new(self.settings.clone())),

@@ -68,7 +68,11 @@ impl Catalog {
             .flatten()
             .map(instance)
             .collect::<Result<Vec<Instance>, SourceError>>()?;
-        Ok(Catalog { database, version, instances })
+        Ok(Catalog {
+            database,
+            version,
+            instances,
+        })
     }
 
     /// Opens a table: its instance, its columns, and whether this login may read it.
@@ -144,12 +148,21 @@ impl Catalog {
                     .filter(|(score, _)| *score > 0.85)
                     .max_by(|a, b| a.0.total_cmp(&b.0))
                     .map(|(_, name)| name.clone()),
-                known: self.instances.iter().take(8).map(|instance| instance.name.clone()).collect(),
+                known: self
+                    .instances
+                    .iter()
+                    .take(8)
+                    .map(|instance| instance.name.clone())
+                    .collect(),
                 user: asker.settings().user.clone(),
                 grant: source_grant_by_name(&wanted.0, &asker.settings().user),
             }),
             many => Err(SourceError::AmbiguousInstance {
-                names: many.iter().map(|instance| instance.name.as_str()).collect::<Vec<_>>().join(" and "),
+                names: many
+                    .iter()
+                    .map(|instance| instance.name.as_str())
+                    .collect::<Vec<_>>()
+                    .join(" and "),
             }),
         }
     }
@@ -188,7 +201,9 @@ fn instance(row: &Row) -> Result<Instance, SourceError> {
         schema: by_name("source_schema")?.unwrap_or_default(),
         table: by_name("source_table")?.unwrap_or_default(),
         start_lsn: start.and_then(Lsn::from_bytes).filter(|lsn| !lsn.is_zero()),
-        key: by_name("index_column_list")?.map(|list| bracketed(&list)).unwrap_or_default(),
+        key: by_name("index_column_list")?
+            .map(|list| bracketed(&list))
+            .unwrap_or_default(),
     })
 }
 

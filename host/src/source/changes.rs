@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use mssql_tds::connection::tds_client::{BufferedRowPoll, StatementResult, TdsClient};
 use mssql_tds::datatypes::column_values::{
-    SqlDate, SqlDateTime, SqlDateTime2, SqlDateTimeOffset, SqlMoney, SqlSmallDateTime, SqlSmallMoney,
-    SqlTime, SqlXml,
+    SqlDate, SqlDateTime, SqlDateTime2, SqlDateTimeOffset, SqlMoney, SqlSmallDateTime, SqlSmallMoney, SqlTime, SqlXml,
 };
 use mssql_tds::datatypes::decoder::DecimalParts;
 use mssql_tds::datatypes::row_writer::RowWriter;
@@ -112,7 +111,10 @@ impl ChangeReader {
         .await?;
         stats.network_wait += asked.elapsed();
         if !matches!(positioned, StatementResult::Rows) {
-            return Err(SourceError::Unexpected { doing: DOING.to_owned(), reason: "no result set".to_owned() });
+            return Err(SourceError::Unexpected {
+                doing: DOING.to_owned(),
+                reason: "no result set".to_owned(),
+            });
         }
         while read_row(client, &mut sink, silence, &mut stats).await? {
             stats.rows += 1;
@@ -145,7 +147,10 @@ async fn read_row(
     silence: Duration,
     stats: &mut ReadStats,
 ) -> Result<bool, SourceError> {
-    match client.try_next_buffered_row_into(sink).map_err(|error| SourceError::stream(error, DOING))? {
+    match client
+        .try_next_buffered_row_into(sink)
+        .map_err(|error| SourceError::stream(error, DOING))?
+    {
         BufferedRowPoll::Complete => return Ok(true),
         BufferedRowPoll::Exhausted => return Ok(false),
         BufferedRowPoll::Partial => {
@@ -168,7 +173,10 @@ async fn within<T>(
 ) -> Result<T, SourceError> {
     match tokio::time::timeout(silence, call).await {
         Ok(result) => result.map_err(|error| SourceError::stream(error, DOING)),
-        Err(_) => Err(SourceError::Timeout { doing: DOING.to_owned(), seconds: silence.as_secs() }),
+        Err(_) => Err(SourceError::Timeout {
+            doing: DOING.to_owned(),
+            seconds: silence.as_secs(),
+        }),
     }
 }
 
@@ -261,7 +269,8 @@ impl RowWriter for RowSink {
     }
 
     fn write_date(&mut self, col: usize, val: SqlDate) {
-        self.chunk.push_date(col, (i64::from(val.get_days()) - DAYS_TO_1970) as i32);
+        self.chunk
+            .push_date(col, (i64::from(val.get_days()) - DAYS_TO_1970) as i32);
     }
 
     fn write_time(&mut self, col: usize, val: SqlTime) {
@@ -280,16 +289,19 @@ impl RowWriter for RowSink {
         // SQL Server shows the nearest millisecond of its 1/300 s.
         let millis = (i64::from(val.time) * 10 + 1) / 3;
         let days = i64::from(val.days) - DAYS_1900_TO_1970;
-        self.chunk.push_timestamp_ntz(col, days * MICROS_PER_DAY + millis * 1000);
+        self.chunk
+            .push_timestamp_ntz(col, days * MICROS_PER_DAY + millis * 1000);
     }
 
     fn write_smalldatetime(&mut self, col: usize, val: SqlSmallDateTime) {
         let days = i64::from(val.days) - DAYS_1900_TO_1970;
-        self.chunk.push_timestamp_ntz(col, days * MICROS_PER_DAY + i64::from(val.time) * 60_000_000);
+        self.chunk
+            .push_timestamp_ntz(col, days * MICROS_PER_DAY + i64::from(val.time) * 60_000_000);
     }
 
     fn write_datetime2(&mut self, col: usize, val: SqlDateTime2) {
-        self.chunk.push_timestamp_ntz(col, RowSink::datetime2(val.days, val.time.time_nanoseconds));
+        self.chunk
+            .push_timestamp_ntz(col, RowSink::datetime2(val.days, val.time.time_nanoseconds));
     }
 
     fn write_datetimeoffset(&mut self, col: usize, val: SqlDateTimeOffset) {

@@ -27,7 +27,10 @@ pub(super) async fn tiberius(settings: &SourceSettings) -> Result<TiberiusClient
         let tcp = TcpStream::connect((settings.host.as_str(), settings.port))
             .await
             .and_then(|tcp| tcp.set_nodelay(true).map(|()| tcp))
-            .map_err(|error| SourceError::Connect { server: server(settings), reason: error.to_string() })?;
+            .map_err(|error| SourceError::Connect {
+                server: server(settings),
+                reason: error.to_string(),
+            })?;
         Client::connect(tiberius_config(settings), tcp.compat_write())
             .await
             .map_err(|error| tiberius_login_error(settings, error))
@@ -55,7 +58,10 @@ async fn within<T>(
         Ok(result) => result,
         Err(_) => Err(SourceError::Connect {
             server: server(settings),
-            reason: format!("no answer within {} s (source.connect_timeout)", settings.connect_timeout.as_secs()),
+            reason: format!(
+                "no answer within {} s (source.connect_timeout)",
+                settings.connect_timeout.as_secs()
+            ),
         }),
     }
 }
@@ -72,7 +78,11 @@ fn tiberius_config(settings: &SourceSettings) -> Config {
     config.application_name(&settings.application_name);
     config.authentication(AuthMethod::sql_server(&settings.user, settings.password.reveal()));
     // `Off` still encrypts the login, as `encrypt = false` does everywhere.
-    config.encryption(if settings.encrypt { EncryptionLevel::Required } else { EncryptionLevel::Off });
+    config.encryption(if settings.encrypt {
+        EncryptionLevel::Required
+    } else {
+        EncryptionLevel::Off
+    });
     if settings.trust_server_certificate || !settings.encrypt {
         config.trust_cert();
     } else if let Some(certificate) = &settings.server_certificate {
@@ -91,9 +101,16 @@ fn tds_context(settings: &SourceSettings) -> (ClientContext, String) {
     context.packet_size = PACKET_BYTES;
     // A broken stream is retried as a whole, from the batch's plan: the driver must not reconnect behind our back.
     context.connect_retry_count = 0;
-    context.encryption_options.mode = if settings.encrypt { EncryptionSetting::Required } else { EncryptionSetting::PreferOff };
+    context.encryption_options.mode = if settings.encrypt {
+        EncryptionSetting::Required
+    } else {
+        EncryptionSetting::PreferOff
+    };
     context.encryption_options.trust_server_certificate = settings.trust_server_certificate || !settings.encrypt;
-    context.encryption_options.server_certificate.clone_from(&settings.server_certificate);
+    context
+        .encryption_options
+        .server_certificate
+        .clone_from(&settings.server_certificate);
     (context, format!("tcp:{},{}", settings.host, settings.port))
 }
 
@@ -101,8 +118,14 @@ fn tiberius_login_error(settings: &SourceSettings, error: tiberius::error::Error
     use tiberius::error::Error;
     match error {
         Error::Server(token) => login_error(settings, token.code(), token.message()),
-        Error::Tls(reason) => SourceError::Tls { server: server(settings), reason },
-        other => SourceError::Connect { server: server(settings), reason: other.to_string() },
+        Error::Tls(reason) => SourceError::Tls {
+            server: server(settings),
+            reason,
+        },
+        other => SourceError::Connect {
+            server: server(settings),
+            reason: other.to_string(),
+        },
     }
 }
 
@@ -111,25 +134,42 @@ fn tds_login_error(settings: &SourceSettings, error: mssql_tds::error::Error) ->
     match error {
         Error::SqlServerError { diagnostics } => match diagnostics.errors.first() {
             Some(first) => login_error(settings, first.number, &first.message),
-            None => SourceError::Connect { server: server(settings), reason: "the server refused without a reason".to_owned() },
+            None => SourceError::Connect {
+                server: server(settings),
+                reason: "the server refused without a reason".to_owned(),
+            },
         },
-        Error::TlsError(_) | Error::TlsHandshakeError { .. } | Error::CertificateMismatch | Error::CertificateExpired => {
-            SourceError::Tls { server: server(settings), reason: error.to_string() }
-        }
-        other => SourceError::Connect { server: server(settings), reason: other.to_string() },
+        Error::TlsError(_)
+        | Error::TlsHandshakeError { .. }
+        | Error::CertificateMismatch
+        | Error::CertificateExpired => SourceError::Tls {
+            server: server(settings),
+            reason: error.to_string(),
+        },
+        other => SourceError::Connect {
+            server: server(settings),
+            reason: other.to_string(),
+        },
     }
 }
 
 fn login_error(settings: &SourceSettings, number: u32, message: &str) -> SourceError {
     match number {
-        18456 => SourceError::Login { server: server(settings), user: settings.user.clone() },
+        18456 => SourceError::Login {
+            server: server(settings),
+            user: settings.user.clone(),
+        },
         4060 | 911 | 916 => SourceError::Database {
             server: server(settings),
             database: settings.database.clone(),
             user: settings.user.clone(),
             quoted_user: quote::name(&settings.user),
         },
-        _ => SourceError::Server { number, message: message.to_owned(), doing: "logging in".to_owned() },
+        _ => SourceError::Server {
+            number,
+            message: message.to_owned(),
+            doing: "logging in".to_owned(),
+        },
     }
 }
 
@@ -182,7 +222,10 @@ impl StreamPool {
         let permit = Arc::clone(&self.inner.permits)
             .acquire_owned()
             .await
-            .map_err(|_| SourceError::Broken { doing: "waiting for a connection".to_owned(), reason: "the pool is closed".to_owned() })?;
+            .map_err(|_| SourceError::Broken {
+                doing: "waiting for a connection".to_owned(),
+                reason: "the pool is closed".to_owned(),
+            })?;
         let idle = self.inner.lock().pop();
         let client = match idle {
             Some(client) if !client.is_connection_dead() => client,

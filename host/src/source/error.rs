@@ -49,7 +49,9 @@ pub enum SourceError {
         quoted_user: String,
     },
     /// CDC is off for the database.
-    #[error("CDC is not enabled on database {database}: a member of sysadmin has to run EXEC sys.sp_cdc_enable_db in it")]
+    #[error(
+        "CDC is not enabled on database {database}: a member of sysadmin has to run EXEC sys.sp_cdc_enable_db in it"
+    )]
     CdcNotEnabled {
         /// The database.
         database: String,
@@ -109,7 +111,9 @@ pub enum SourceError {
         reason: String,
     },
     /// Capture has not written an entry yet.
-    #[error("capture has not processed any commit of database {database} yet: is the capture job running (SQL Server Agent)?")]
+    #[error(
+        "capture has not processed any commit of database {database} yet: is the capture job running (SQL Server Agent)?"
+    )]
     NotCaptured {
         /// The database.
         database: String,
@@ -209,9 +213,7 @@ impl Classify for SourceError {
 fn kind_of_number(number: u32) -> ErrorKind {
     match number {
         // Deadlock victim, lock time-out, and the transient errors of Azure SQL.
-        1205 | 1222 | 40197 | 40501 | 40613 | 49918 | 49919 | 49920 | 10928 | 10929 => {
-            ErrorKind::Retryable
-        }
+        1205 | 1222 | 40197 | 40501 | 40613 | 49918 | 49919 | 49920 | 10928 | 10929 => ErrorKind::Retryable,
         // Permission, object, CDC not enabled.
         229 | 230 | 208 | 22901 | 22981 | 18456 | 4060 | 916 => ErrorKind::Config,
         // Invalid column name: the table changed under the stream.
@@ -226,8 +228,14 @@ impl SourceError {
         use tiberius::error::Error;
         match error {
             Error::Server(token) => SourceError::server(token.code(), token.message(), doing),
-            Error::Io { message, .. } => SourceError::Broken { doing: doing.to_owned(), reason: message },
-            other => SourceError::Broken { doing: doing.to_owned(), reason: other.to_string() },
+            Error::Io { message, .. } => SourceError::Broken {
+                doing: doing.to_owned(),
+                reason: message,
+            },
+            other => SourceError::Broken {
+                doing: doing.to_owned(),
+                reason: other.to_string(),
+            },
         }
     }
 
@@ -238,14 +246,35 @@ impl SourceError {
         match error {
             Error::SqlServerError { diagnostics } => match diagnostics.errors.first() {
                 Some(first) => SourceError::server(first.number, &first.message, &doing),
-                None => SourceError::Broken { doing, reason: "an error without a number".to_owned() },
+                None => SourceError::Broken {
+                    doing,
+                    reason: "an error without a number".to_owned(),
+                },
             },
-            Error::TimeoutError(_) => SourceError::Broken { doing, reason: "timed out".to_owned() },
-            Error::Io(error) => SourceError::Broken { doing, reason: error.to_string() },
-            Error::ConnectionClosed(_) => SourceError::Broken { doing, reason: "closed by the server".to_owned() },
-            Error::ConnectionError(_) => SourceError::Broken { doing, reason: "connection error".to_owned() },
-            Error::ProtocolError(_) => SourceError::Broken { doing, reason: "the server's answer was cut or malformed".to_owned() },
-            _ => SourceError::Broken { doing, reason: "the driver gave up".to_owned() },
+            Error::TimeoutError(_) => SourceError::Broken {
+                doing,
+                reason: "timed out".to_owned(),
+            },
+            Error::Io(error) => SourceError::Broken {
+                doing,
+                reason: error.to_string(),
+            },
+            Error::ConnectionClosed(_) => SourceError::Broken {
+                doing,
+                reason: "closed by the server".to_owned(),
+            },
+            Error::ConnectionError(_) => SourceError::Broken {
+                doing,
+                reason: "connection error".to_owned(),
+            },
+            Error::ProtocolError(_) => SourceError::Broken {
+                doing,
+                reason: "the server's answer was cut or malformed".to_owned(),
+            },
+            _ => SourceError::Broken {
+                doing,
+                reason: "the driver gave up".to_owned(),
+            },
         }
     }
 

@@ -26,7 +26,11 @@ pub struct RangePlan {
 /// instance, a missing grant, or an instance that capture has not reached.
 pub async fn min_lsn(asker: &mut Asker, instance: &CaptureInstance) -> Result<Option<Lsn>, SourceError> {
     let rows = asker
-        .query("SELECT sys.fn_cdc_get_min_lsn(@P1)", &[&instance.0.as_str()], "reading min_lsn")
+        .query(
+            "SELECT sys.fn_cdc_get_min_lsn(@P1)",
+            &[&instance.0.as_str()],
+            "reading min_lsn",
+        )
         .await?;
     match rows.first() {
         Some(row) => Ok(ask::lsn(row, 0, "reading min_lsn")?.filter(|lsn| !lsn.is_zero())),
@@ -73,7 +77,9 @@ pub async fn plan_range(
             commit_times: Arc::new(commit_times),
         })),
         // A change row whose commit has no time: cleanup removed it between the two questions.
-        None => Err(SourceError::Batch(crate::batch::BatchError::UnknownCommit { lsn: first })),
+        None => Err(SourceError::Batch(crate::batch::BatchError::UnknownCommit {
+            lsn: first,
+        })),
     }
 }
 
@@ -91,14 +97,14 @@ pub async fn replay_times(
     );
     commits.bind(from.0.to_vec());
     commits.bind(end.0.to_vec());
-    Ok(Arc::new(times(asker.bound(commits, DOING).await?, offset_minutes, after)?))
+    Ok(Arc::new(times(
+        asker.bound(commits, DOING).await?,
+        offset_minutes,
+        after,
+    )?))
 }
 
-fn times(
-    rows: Vec<tiberius::Row>,
-    offset_minutes: i32,
-    after: Option<UtcMicros>,
-) -> Result<CommitTimes, SourceError> {
+fn times(rows: Vec<tiberius::Row>, offset_minutes: i32, after: Option<UtcMicros>) -> Result<CommitTimes, SourceError> {
     let rows = rows
         .iter()
         .map(|row| {

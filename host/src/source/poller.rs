@@ -73,7 +73,13 @@ impl Poll {
     /// A poll that saw this.
     #[cfg(test)]
     pub(crate) fn for_test(max: Offset, tables: Vec<(CaptureInstance, TablePoll)>) -> Poll {
-        Poll { number: 1, max, offset_minutes: 0, rtt_ms: 0.0, tables: tables.into_iter().collect() }
+        Poll {
+            number: 1,
+            max,
+            offset_minutes: 0,
+            rtt_ms: 0.0,
+            tables: tables.into_iter().collect(),
+        }
     }
 }
 
@@ -110,7 +116,10 @@ impl Poller {
     pub fn register(&self, capture_instance: CaptureInstance) -> Registration {
         self.shared.lock().insert(capture_instance.clone());
         self.shared.wake.notify_one();
-        Registration { capture_instance, shared: Arc::clone(&self.shared) }
+        Registration {
+            capture_instance,
+            shared: Arc::clone(&self.shared),
+        }
     }
 
     /// What polls see from now on.
@@ -187,9 +196,11 @@ async fn poll(asker: &mut Asker, tables: &[CaptureInstance], number: u64) -> Res
         doing: DOING.to_owned(),
         reason: "no row about max_lsn".to_owned(),
     })?;
-    let max_lsn = ask::lsn(row, 0, DOING)?.filter(|lsn| !lsn.is_zero()).ok_or_else(|| SourceError::NotCaptured {
-        database: asker.settings().database.clone(),
-    })?;
+    let max_lsn = ask::lsn(row, 0, DOING)?
+        .filter(|lsn| !lsn.is_zero())
+        .ok_or_else(|| SourceError::NotCaptured {
+            database: asker.settings().database.clone(),
+        })?;
     let local = ask::local_micros(row, 1, DOING)?.ok_or_else(|| SourceError::Unexpected {
         doing: DOING.to_owned(),
         reason: "max_lsn has no time".to_owned(),

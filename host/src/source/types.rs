@@ -65,13 +65,24 @@ mod tests {
     use super::*;
 
     fn declared(name: &str, length: Option<i32>, precision: Option<u8>, scale: Option<u8>) -> DeclaredType<'_> {
-        DeclaredType { name, length, precision, scale }
+        DeclaredType {
+            name,
+            length,
+            precision,
+            scale,
+        }
     }
 
     #[test]
     fn types_are_those_of_the_reference() {
-        assert_eq!(declared("money", None, Some(19), Some(4)).arrow(), Some(DataType::Decimal128(19, 4)));
-        assert_eq!(declared("decimal", None, Some(38), Some(10)).arrow(), Some(DataType::Decimal128(38, 10)));
+        assert_eq!(
+            declared("money", None, Some(19), Some(4)).arrow(),
+            Some(DataType::Decimal128(19, 4))
+        );
+        assert_eq!(
+            declared("decimal", None, Some(38), Some(10)).arrow(),
+            Some(DataType::Decimal128(38, 10))
+        );
         assert_eq!(declared("sql_variant", None, None, None).arrow(), None);
         assert_eq!(declared("geography", Some(-1), None, None).arrow(), None);
     }

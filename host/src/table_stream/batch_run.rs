@@ -15,7 +15,9 @@ use crate::lake::{CommitOutcome, StagedFiles};
 use crate::lsn::{Lsn, Offset, UtcMicros};
 use crate::report::Event;
 use crate::retry;
-use crate::source::{ChunkLimits, Poll, RangePlan, ReadStats, SourceError, TablePoll, min_lsn, plan_range, replay_times};
+use crate::source::{
+    ChunkLimits, Poll, RangePlan, ReadStats, SourceError, TablePoll, min_lsn, plan_range, replay_times,
+};
 use crate::transform::Chain;
 use crate::verdict::TableStatus;
 
@@ -69,7 +71,14 @@ impl OpenTable {
         } else {
             let mut asker = self.shared.asks.get().await?;
             let after = planned.start.map(|start| start.commit_ts);
-            replay_times(&mut asker, planned.first_lsn, planned.end.lsn, planned.clock_offset_minutes.unwrap_or(0), after).await?
+            replay_times(
+                &mut asker,
+                planned.first_lsn,
+                planned.end.lsn,
+                planned.clock_offset_minutes.unwrap_or(0),
+                after,
+            )
+            .await?
         };
         self.execute(planned, times, Seen::default(), timing, true).await
     }
@@ -86,13 +95,17 @@ impl OpenTable {
         failpoint::pass(failpoint::BEFORE_OFFSET);
         self.write_plan(&planned).await?;
         failpoint::pass(failpoint::AFTER_OFFSET);
-        self.execute(planned, plan.commit_times, self.seen(poll), timing, false).await
+        self.execute(planned, plan.commit_times, self.seen(poll), timing, false)
+            .await
     }
 
     /// No change of this table up to here. The position moves; the checkpoint and the facts hear of it now and then.
     pub(super) async fn advance_idle(&mut self, to: Offset, poll: &Poll) -> Result<(), StreamError> {
         let floor = self.position.map_or(to.commit_ts, |position| position.commit_ts);
-        self.position = Some(Offset { lsn: to.lsn, commit_ts: to.commit_ts.max(floor) });
+        self.position = Some(Offset {
+            lsn: to.lsn,
+            commit_ts: to.commit_ts.max(floor),
+        });
         if self.idle_since.elapsed() >= self.settings.idle_interval {
             self.record_idle(self.seen(poll)).await?;
         }
@@ -113,9 +126,21 @@ impl OpenTable {
         };
         let timing = Timing::start();
         let from = self.recorded.map_or(position.lsn, |recorded| recorded.lsn.next());
-        let planned = PlannedBatch { start: self.recorded, ..self.pin(from, position, 0) };
+        let planned = PlannedBatch {
+            start: self.recorded,
+            ..self.pin(from, position, 0)
+        };
         self.write_plan(&planned).await?;
-        self.finish(&planned, Tally::default(), ReadStats::default(), None, seen, timing, false).await
+        self.finish(
+            &planned,
+            Tally::default(),
+            ReadStats::default(),
+            None,
+            seen,
+            timing,
+            false,
+        )
+        .await
     }
 
     async fn plan(&mut self, from: Lsn, max: Offset, poll: &Poll) -> Result<Option<RangePlan>, StreamError> {
@@ -144,7 +169,11 @@ impl OpenTable {
     async fn write_plan(&mut self, planned: &PlannedBatch) -> Result<(), StreamError> {
         let checkpoint = self.checkpoint.clone();
         // The bytes of a component are written once a stream: the checkpoint keeps them.
-        let components = if self.components_saved { Vec::new() } else { self.chain.component_bytes() };
+        let components = if self.components_saved {
+            Vec::new()
+        } else {
+            self.chain.component_bytes()
+        };
         let planned = planned.clone();
         blocking(move || {
             for (_, bytes) in components {
@@ -175,7 +204,12 @@ impl OpenTable {
             chunk_bytes: self.shared.limits.chunk_bytes as u64,
             clock_offset_minutes: Some(clock_offset_minutes),
             chain: self.chain.digest().to_owned(),
-            components: self.chain.component_bytes().into_iter().map(|(sha256, _)| sha256).collect(),
+            components: self
+                .chain
+                .component_bytes()
+                .into_iter()
+                .map(|(sha256, _)| sha256)
+                .collect(),
             provenance: provenance_json(&self.chain),
             reason: None,
             planned_at: UtcMicros::now(),
@@ -194,7 +228,9 @@ impl OpenTable {
         loop {
             match self.attempt(&planned, &times, &mut timing).await {
                 Ok((tally, stats, version)) => {
-                    return self.finish(&planned, tally, stats, version, seen, timing, replayed).await;
+                    return self
+                        .finish(&planned, tally, stats, version, seen, timing, replayed)
+                        .await;
                 }
                 Err(error) => self.pause_or_fail(error, &mut failures).await?,
             }
@@ -212,7 +248,10 @@ impl OpenTable {
             return Ok((Tally::default(), ReadStats::default(), None));
         }
         let (sender, chunks) = mpsc::channel(CHUNKS_WAITING);
-        let limits = ChunkLimits { rows: planned.chunk_rows as usize, bytes: planned.chunk_bytes as usize };
+        let limits = ChunkLimits {
+            rows: planned.chunk_rows as usize,
+            bytes: planned.chunk_bytes as usize,
+        };
         let reading = {
             let (reader, times) = (Arc::clone(&self.reader), Arc::clone(times));
             let (from, to) = (planned.first_lsn, planned.end.lsn);
@@ -221,7 +260,9 @@ impl OpenTable {
         let staged = self.bronze.stage(planned.batch_id, planned.attempt).await?;
         let staged = stage(Arc::clone(&self.chain), chunks, staged).await;
         // The reader's error comes first: when it failed, the chunks just ended.
-        let stats = reading.await.map_err(|_| StreamError::Task { doing: "reading change rows" })?;
+        let stats = reading.await.map_err(|_| StreamError::Task {
+            doing: "reading change rows",
+        })?;
         let (stats, (mut staged, tally)) = match (stats, staged) {
             (Ok(stats), Ok(staged)) => (stats, staged),
             (Err(error), Ok((files, _))) => {
@@ -239,7 +280,10 @@ impl OpenTable {
         failpoint::pass(failpoint::FILES_STAGED);
         let metadata = self.user_metadata(planned, &tally);
         let committing = Instant::now();
-        let outcome = self.bronze.commit(staged, Some(self.checkpoint.fencing()), metadata).await?;
+        let outcome = self
+            .bronze
+            .commit(staged, Some(self.checkpoint.fencing()), metadata)
+            .await?;
         timing.commit = committing.elapsed();
         failpoint::pass(failpoint::AFTER_COMMIT);
         let version = match outcome {
@@ -272,7 +316,10 @@ impl OpenTable {
     }
 
     /// Writes `commits/<n>`, then hands facts and verdict on.
-    #[allow(clippy::too_many_arguments, reason = "each is one of the parts that a facts row is made of")]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "each is one of the parts that a facts row is made of"
+    )]
     async fn finish(
         &mut self,
         planned: &PlannedBatch,
@@ -312,7 +359,10 @@ impl OpenTable {
         if tally.replaced_texts > 0 {
             self.shared.tell(Event::Warning {
                 capture_instance: self.settings.capture_instance.clone(),
-                message: format!("{} texts of batch {} held invalid sequences, which were replaced by U+FFFD", tally.replaced_texts, planned.batch_id),
+                message: format!(
+                    "{} texts of batch {} held invalid sequences, which were replaced by U+FFFD",
+                    tally.replaced_texts, planned.batch_id
+                ),
             });
         }
         self.shared.tell(Event::Batch {
@@ -383,7 +433,10 @@ impl OpenTable {
             min_lsn: Some(planned.first_lsn),
             end_lsn: Some(planned.end.lsn),
             end_commit_ts: Some(planned.end.commit_ts),
-            detail: Some(format!("from {} on, which begins a batch of {rows} rows", planned.first_lsn)),
+            detail: Some(format!(
+                "from {} on, which begins a batch of {rows} rows",
+                planned.first_lsn
+            )),
             target: Some(self.settings.target.display().to_string()),
             transform: Some(planned.provenance.to_string()),
             host: Some(self.shared.host.clone()),
@@ -391,7 +444,10 @@ impl OpenTable {
         }]
     }
 
-    #[allow(clippy::too_many_arguments, reason = "each is one of the parts that a facts row is made of")]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "each is one of the parts that a facts row is made of"
+    )]
     fn facts_row(
         &self,
         planned: &PlannedBatch,
@@ -425,7 +481,9 @@ impl OpenTable {
             retention_watermark_ts: seen.min_commit_ts,
             retention_headroom_hours: seen.min_commit_ts.map(|oldest| hours_between(oldest, end.commit_ts)),
             source_max_commit_ts: seen.max.map(|max| max.commit_ts),
-            capture_lag_seconds: seen.max.map(|max| hours_between(max.commit_ts, UtcMicros::now()) * 3600.0),
+            capture_lag_seconds: seen
+                .max
+                .map(|max| hours_between(max.commit_ts, UtcMicros::now()) * 3600.0),
             ingestion_lag_seconds: seen.max.map(|max| hours_between(end.commit_ts, max.commit_ts) * 3600.0),
             end_lsn: Some(end.lsn),
             end_commit_ts: Some(end.commit_ts),
@@ -488,15 +546,20 @@ async fn stage(
         let transforms = Arc::clone(&transforms);
         let (files, outcome) = tokio::task::spawn_blocking(move || {
             let mut staged = staged;
-            let outcome = transforms.apply(&chunk.batch).map_err(StreamError::from).and_then(|applied| {
-                failpoint::pass(failpoint::CHUNK_TRANSFORMED);
-                staged.write(&applied.batch)?;
-                Ok((applied.batch.num_rows(), applied.filtered, applied.elapsed))
-            });
+            let outcome = transforms
+                .apply(&chunk.batch)
+                .map_err(StreamError::from)
+                .and_then(|applied| {
+                    failpoint::pass(failpoint::CHUNK_TRANSFORMED);
+                    staged.write(&applied.batch)?;
+                    Ok((applied.batch.num_rows(), applied.filtered, applied.elapsed))
+                });
             (staged, outcome)
         })
         .await
-        .map_err(|_| StreamError::Task { doing: "transforming and staging a chunk" })?;
+        .map_err(|_| StreamError::Task {
+            doing: "transforming and staging a chunk",
+        })?;
         staged = files;
         match outcome {
             Ok((rows, filtered, elapsed)) => {

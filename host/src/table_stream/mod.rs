@@ -116,7 +116,9 @@ async fn stream(shared: &Arc<Shared>, settings: &TableSettings, table: &mut Open
                 Next::Range { from } => table.run_range(from, max, &poll).await?,
             }
         }
-        let caught_up = table.position().is_some_and(|position| target.is_some_and(|target| position.lsn >= target.lsn));
+        let caught_up = table
+            .position()
+            .is_some_and(|position| target.is_some_and(|target| position.lsn >= target.lsn));
         if shared.stop.is_cancelled() || caught_up {
             return table.rest().await;
         }
@@ -192,12 +194,16 @@ pub(crate) fn millis(duration: Duration) -> u64 {
 impl Shared {
     /// The facts table of a table's settings: `start_many` opened one for each location.
     pub(crate) fn facts_of(&self, settings: &TableSettings) -> Result<&FactsHub, StreamError> {
-        self.facts.get(&settings.facts_table).ok_or(StreamError::Task { doing: "looking for its facts table" })
+        self.facts.get(&settings.facts_table).ok_or(StreamError::Task {
+            doing: "looking for its facts table",
+        })
     }
 
     /// The control table of a table's settings.
     pub(crate) fn verdicts_of(&self, settings: &TableSettings) -> Result<&VerdictWriter, StreamError> {
-        self.verdicts.get(&settings.control_table).ok_or(StreamError::Task { doing: "looking for its control table" })
+        self.verdicts.get(&settings.control_table).ok_or(StreamError::Task {
+            doing: "looking for its control table",
+        })
     }
 }
 

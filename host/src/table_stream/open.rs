@@ -51,17 +51,28 @@ impl OpenTable {
     pub(super) async fn open(shared: &Arc<Shared>, settings: &TableSettings) -> Result<OpenTable, StreamError> {
         let source = {
             let mut asker = shared.asks.get().await?;
-            shared.catalog.open_table(&mut asker, &settings.capture_instance).await?
+            shared
+                .catalog
+                .open_table(&mut asker, &settings.capture_instance)
+                .await?
         };
         let shape = Arc::new(source.shape);
         let chain = {
             let (shared, shape, settings) = (Arc::clone(shared), Arc::clone(&shape), settings.clone());
             // Compiling a component is CPU work of up to a second.
             tokio::task::spawn_blocking(move || {
-                Chain::open(&shared.engine, &shape, &specs(&settings), &shared.keys, &settings.protect)
+                Chain::open(
+                    &shared.engine,
+                    &shape,
+                    &specs(&settings),
+                    &shared.keys,
+                    &settings.protect,
+                )
             })
             .await
-            .map_err(|_| StreamError::Task { doing: "opening its components" })??
+            .map_err(|_| StreamError::Task {
+                doing: "opening its components",
+            })??
         };
         let identity = StreamIdentity::new(
             settings.app_id.clone(),
@@ -130,8 +141,7 @@ impl OpenTable {
             checkpoint,
         };
         table.check_chain(last)?;
-        table.publish_what_is_missing(recorded_facts.facts)
-            .await?;
+        table.publish_what_is_missing(recorded_facts.facts).await?;
         table.shared.tell(Event::Opened {
             capture_instance: table.settings.capture_instance.clone(),
             target: table.settings.target.clone(),
@@ -171,7 +181,8 @@ impl OpenTable {
         let finalized = self.publisher.close().await?;
         self.summary.finalized_until = finalized.or_else(|| {
             let granularity = self.settings.granularity;
-            self.recorded.map(|offset| offset.commit_ts.truncated(granularity.period_us()))
+            self.recorded
+                .map(|offset| offset.commit_ts.truncated(granularity.period_us()))
         });
         self.summary.at(self.recorded);
         Ok(self.summary)
@@ -212,14 +223,24 @@ impl OpenTable {
         let missing = blocking(move || checkpoint.reader().commits_after(recorded.map(BatchId))).await?;
         for record in missing {
             let entries = self.entries(&record);
-            self.publisher.publish(Committed { entries, verdict: self.verdict(record.end, TableStatus::Current) }).await?;
+            self.publisher
+                .publish(Committed {
+                    entries,
+                    verdict: self.verdict(record.end, TableStatus::Current),
+                })
+                .await?;
         }
         if recorded.is_some()
             && let Some(end) = self.recorded
         {
             // The verdict may be missing though the facts are there.
             let verdict = self.verdict(end, TableStatus::Current);
-            self.publisher.publish(Committed { entries: Vec::new(), verdict }).await?;
+            self.publisher
+                .publish(Committed {
+                    entries: Vec::new(),
+                    verdict,
+                })
+                .await?;
         }
         Ok(())
     }
@@ -292,7 +313,11 @@ fn describe(provenance: &[Provenance]) -> String {
     let steps: Vec<String> = provenance
         .iter()
         .map(|step| {
-            let keys: Vec<String> = step.keys.iter().map(|(name, version)| format!("{name}={version}")).collect();
+            let keys: Vec<String> = step
+                .keys
+                .iter()
+                .map(|(name, version)| format!("{name}={version}"))
+                .collect();
             format!(
                 "{} (component {:.12}, configuration {:.12}{}{})",
                 plugin_name(step),
@@ -318,7 +343,9 @@ pub(super) async fn blocking<T: Send + 'static>(
 ) -> Result<T, StreamError> {
     tokio::task::spawn_blocking(work)
         .await
-        .map_err(|_| StreamError::Task { doing: "writing its checkpoint" })?
+        .map_err(|_| StreamError::Task {
+            doing: "writing its checkpoint",
+        })?
         .map_err(StreamError::from)
 }
 

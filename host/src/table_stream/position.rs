@@ -80,12 +80,19 @@ mod tests {
     }
 
     fn at(n: u8) -> Offset {
-        Offset { lsn: lsn(n), commit_ts: UtcMicros(i64::from(n)) }
+        Offset {
+            lsn: lsn(n),
+            commit_ts: UtcMicros(i64::from(n)),
+        }
     }
 
     fn decide(position: Option<u8>, min: Option<u8>, last: Option<u8>, max: u8) -> Result<Next, StreamError> {
         let instance = CaptureInstance("dbo_t".to_owned());
-        let table = TablePoll::Ready { min_lsn: min.map(lsn), min_commit_ts: None, last_lsn: last.map(lsn) };
+        let table = TablePoll::Ready {
+            min_lsn: min.map(lsn),
+            min_commit_ts: None,
+            last_lsn: last.map(lsn),
+        };
         let poll = Poll::for_test(at(max), vec![(instance.clone(), table)]);
         next(&instance, position.map(at), None, &poll, at(max))
     }
@@ -99,7 +106,10 @@ mod tests {
 
     #[test]
     fn changes_are_read_from_the_next_lsn_or_from_the_first_that_is_left() {
-        assert_eq!(decide(Some(5), Some(3), Some(7), 9).unwrap(), Next::Range { from: lsn(5).next() });
+        assert_eq!(
+            decide(Some(5), Some(3), Some(7), 9).unwrap(),
+            Next::Range { from: lsn(5).next() }
+        );
         assert_eq!(decide(None, Some(3), Some(7), 9).unwrap(), Next::Range { from: lsn(3) });
     }
 

@@ -6,13 +6,13 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::error::{Classify, chain};
 use crate::facts::{FactsEntry, FactsWriter};
 use crate::failpoint;
+use crate::lake::LakeError;
 use crate::lsn::{Offset, UtcMicros};
 use crate::report::Event;
 use crate::retry;
-use crate::error::{Classify, chain};
-use crate::lake::LakeError;
 use crate::verdict::{VerdictUpdate, VerdictWriter};
 
 use super::{Shared, StreamError, millis};
@@ -45,8 +45,19 @@ impl Publisher {
     ) -> Publisher {
         let (queue, waiting) = mpsc::channel(WAITING);
         let closing = CancellationToken::new();
-        let work = Work { shared, instance, facts, verdicts, finalized, closing: closing.clone() };
-        Publisher { queue: Some(queue), task: Some(tokio::spawn(work.run(waiting))), closing }
+        let work = Work {
+            shared,
+            instance,
+            facts,
+            verdicts,
+            finalized,
+            closing: closing.clone(),
+        };
+        Publisher {
+            queue: Some(queue),
+            task: Some(tokio::spawn(work.run(waiting))),
+            closing,
+        }
     }
 
     /// Hands a batch over. An error is the one that stopped the publisher.
@@ -59,7 +70,9 @@ impl Publisher {
             return Ok(());
         }
         self.close().await?;
-        Err(StreamError::Task { doing: "writing its facts" })
+        Err(StreamError::Task {
+            doing: "writing its facts",
+        })
     }
 
     /// Waits until everything is written. How far the table is final.
@@ -67,7 +80,9 @@ impl Publisher {
         self.queue = None;
         self.closing.cancel();
         match self.task.take() {
-            Some(task) => task.await.unwrap_or(Err(StreamError::Task { doing: "writing its facts" })),
+            Some(task) => task.await.unwrap_or(Err(StreamError::Task {
+                doing: "writing its facts",
+            })),
             None => Ok(None),
         }
     }
@@ -97,7 +112,9 @@ impl Work {
                 })
                 .map(|entry| self.append(entry))
                 .collect();
-            let appended = self.unless_closing(futures::future::join_all(appends), self.facts.flush()).await;
+            let appended = self
+                .unless_closing(futures::future::join_all(appends), self.facts.flush())
+                .await;
             appended.into_iter().collect::<Result<(), StreamError>>()?;
             failpoint::pass(failpoint::AFTER_FACTS);
             if let Some(update) = last {
@@ -124,13 +141,20 @@ impl Work {
             && let Some(finalized_until) = until
         {
             self.finalized = until;
-            self.shared.tell(Event::Verdict { capture_instance: self.instance.clone(), finalized_until });
+            self.shared.tell(Event::Verdict {
+                capture_instance: self.instance.clone(),
+                finalized_until,
+            });
         }
         Ok(())
     }
 
     /// Waits for a group's own time; when the stream ends meanwhile, asks for it at once.
-    async fn unless_closing<T>(&self, written: impl Future<Output = T>, flush: impl Future<Output = Result<(), LakeError>>) -> T {
+    async fn unless_closing<T>(
+        &self,
+        written: impl Future<Output = T>,
+        flush: impl Future<Output = Result<(), LakeError>>,
+    ) -> T {
         tokio::pin!(written);
         tokio::select! {
             biased;
@@ -143,7 +167,10 @@ impl Work {
     }
 
     /// Facts and verdicts can be written again from the checkpoint, so a store that is away only delays them.
-    async fn retried<F: Future<Output = Result<(), LakeError>>>(&self, write: impl Fn() -> F) -> Result<(), StreamError> {
+    async fn retried<F: Future<Output = Result<(), LakeError>>>(
+        &self,
+        write: impl Fn() -> F,
+    ) -> Result<(), StreamError> {
         let mut failures = 0;
         loop {
             let error = match write().await {

@@ -170,12 +170,7 @@ impl Chain {
     }
 
     fn assemble(&self, chunk: Chunk) -> Result<RecordBatch, TransformError> {
-        let fields: Vec<FieldRef> = chunk
-            .meta_fields
-            .iter()
-            .chain(&self.output_fields)
-            .cloned()
-            .collect();
+        let fields: Vec<FieldRef> = chunk.meta_fields.iter().chain(&self.output_fields).cloned().collect();
         let columns: Vec<ArrayRef> = chunk.meta.into_iter().chain(chunk.columns).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(chunk.rows));
         RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)

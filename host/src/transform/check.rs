@@ -9,6 +9,8 @@ use super::bindings::v0_1::exports::sluice::transform::transform as wit;
 
 /// What stands in messages for a code that does not follow the rules.
 pub(crate) const INVALID_CODE: &str = "invalid-code";
+/// What stands in messages for a code that is, or holds, a value of the batch.
+pub(crate) const WITHHELD_CODE: &str = "withheld-code";
 /// What stands in messages for a column that the table does not have.
 pub(crate) const UNKNOWN_COLUMN: &str = "(unknown)";
 
@@ -158,10 +160,7 @@ pub(crate) fn kept_rows(
         return Ok(None);
     }
     for (row, pair) in operations.windows(2).enumerate() {
-        if pair == [BEFORE_UPDATE, AFTER_UPDATE]
-            && dropped.value(row) != dropped.value(row + 1)
-            && same_change(row)
-        {
+        if pair == [BEFORE_UPDATE, AFTER_UPDATE] && dropped.value(row) != dropped.value(row + 1) && same_change(row) {
             return Err(What::SplitUpdate { row }.into());
         }
     }
@@ -204,11 +203,7 @@ pub(crate) fn code(code: &str) -> &str {
 
 /// The column as it may be shown: one that the table has, since a guest could write anything there.
 pub(crate) fn column<'a>(name: &'a str, columns: &[&str]) -> &'a str {
-    if columns.contains(&name) {
-        name
-    } else {
-        UNKNOWN_COLUMN
-    }
+    if columns.contains(&name) { name } else { UNKNOWN_COLUMN }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, StringAr
 use arrow::buffer::BooleanBuffer;
 use arrow::compute;
 use arrow::datatypes::{DataType, FieldRef, Int32Type};
+use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::error::RowAt;
 use super::plan::Input;
@@ -27,6 +28,22 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
+    /// Whether a text is one of the chunk's values, or holds one of four characters or more. Looks at every value: for
+    /// the way to an error message alone.
+    pub(crate) fn shows_a_value(&self, text: &str) -> bool {
+        let format = FormatOptions::default();
+        self.columns
+            .iter()
+            .any(|column| match ArrayFormatter::try_new(column, &format) {
+                Ok(values) => (0..column.len()).filter(|row| column.is_valid(*row)).any(|row| {
+                    let value = values.value(row).to_string().to_lowercase();
+                    !value.is_empty() && (value == text || (value.chars().count() >= 4 && text.contains(&value)))
+                }),
+                // What cannot be shown cannot be compared either.
+                Err(_) => true,
+            })
+    }
+
     /// Takes a chunk apart and checks that it has the promised columns. Dictionaries among the captured columns are
     /// decoded.
     ///
@@ -51,7 +68,11 @@ impl Chunk {
             .zip(inputs)
             .map(|((array, field), input)| {
                 if *field.name() != input.name {
-                    return Err(format!("column `{}` stands where `{}` should", field.name(), input.name));
+                    return Err(format!(
+                        "column `{}` stands where `{}` should",
+                        field.name(),
+                        input.name
+                    ));
                 }
                 decoded(array, &input.data_type).map_err(|reason| format!("column `{}` {reason}", input.name))
             })

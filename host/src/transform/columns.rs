@@ -5,8 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryArray, BooleanArray, Decimal128Array, GenericByteArray, PrimitiveArray,
-    StringArray,
+    Array, ArrayRef, AsArray, BinaryArray, BooleanArray, Decimal128Array, GenericByteArray, PrimitiveArray, StringArray,
 };
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{
@@ -195,7 +194,12 @@ pub(crate) fn array(
     nullable: bool,
     rows: usize,
 ) -> Result<ArrayRef, Invalid> {
-    let Column { name, validity, offsets, values } = Column::new(name, column);
+    let Column {
+        name,
+        validity,
+        offsets,
+        values,
+    } = Column::new(name, column);
     let invalid = |what| Invalid::new(name, what);
     let nulls = nulls(validity, rows).map_err(invalid)?;
     if !nullable && nulls.is_some() {
@@ -229,8 +233,8 @@ pub(crate) fn array(
             array
         }
         DataType::Timestamp(TimeUnit::Microsecond, zone) => {
-            let array = primitive::<TimestampMicrosecondType, 8>(&values, nulls, rows, i64::from_le_bytes)
-                .map_err(invalid)?;
+            let array =
+                primitive::<TimestampMicrosecondType, 8>(&values, nulls, rows, i64::from_le_bytes).map_err(invalid)?;
             in_range::<TimestampMicrosecondType>(&array, |micros| MICROS.contains(&micros))
                 .map_err(|row| invalid(What::OutOfRange { row }))?;
             let array = array.as_primitive::<TimestampMicrosecondType>().clone();
@@ -307,7 +311,10 @@ fn checked_offsets(offsets: Vec<i32>, values: usize, rows: usize) -> Result<Offs
             got: offsets.len(),
         });
     }
-    let ends = (offsets.first().copied(), offsets.last().map(|last| usize::try_from(*last)));
+    let ends = (
+        offsets.first().copied(),
+        offsets.last().map(|last| usize::try_from(*last)),
+    );
     if ends != (Some(0), Some(Ok(values))) || !offsets.is_sorted() {
         return Err(What::Offsets);
     }

@@ -4,13 +4,12 @@
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
-use wasmparser::{Parser, Payload};
+use wasmparser::{CanonicalFunction, CanonicalOption, Parser, Payload};
 use wasmtime::component::{Component, HasSelf, Linker};
-use wit_component::{ComponentEncoder, DecodedWasm};
-use wit_parser::{FunctionKind, Resolve, World, WorldItem};
 
 use super::bindings::{PACKAGE, VERSIONS, v0_1};
 use super::error::{listing, quoted};
+use super::module::{self, ModuleFault};
 use super::sandbox::HostState;
 use crate::error::ErrorKind;
 
@@ -114,12 +113,10 @@ pub enum PluginError {
         found: String,
     },
     /// It exports asynchronous functions.
-    #[error("{file}: the component exports the asynchronous function `{function}`; transforms are synchronous")]
+    #[error("{file}: the component exports asynchronous functions; transforms are synchronous")]
     Async {
         /// The file.
         file: String,
-        /// The function.
-        function: String,
     },
 }
 
@@ -175,8 +172,7 @@ impl Compiled {
             reason: format!("{what}: {error:#}"),
         };
         let component = inspected.component.as_deref().unwrap_or(&bytes);
-        let component =
-            Component::from_binary(engine, component).map_err(|e| damaged("cannot be compiled", e))?;
+        let component = Component::from_binary(engine, component).map_err(|e| damaged("cannot be compiled", e))?;
         let mut linker = Linker::<HostState>::new(engine);
         v0_1::Plugin::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)
             .map_err(|e| damaged("cannot be linked", e))?;
@@ -196,10 +192,7 @@ impl Compiled {
 
 /// SHA-256 in lower-case hex.
 pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What can be said of a component before it is compiled.
@@ -211,6 +204,15 @@ struct Inspected {
     wit: &'static str,
 }
 
+/// What the sections of a component or module say, without their types. The nested ones are validated when it is compiled.
+#[derive(Debug, Default)]
+struct Outline {
+    imports: Vec<String>,
+    exports: Vec<String>,
+    has_async: bool,
+    info: Option<PluginInfo>,
+}
+
 fn inspect(file: &str, bytes: &[u8]) -> Result<Inspected, PluginError> {
     let damaged = |reason: String| PluginError::Damaged {
         file: file.to_owned(),
@@ -219,108 +221,105 @@ fn inspect(file: &str, bytes: &[u8]) -> Result<Inspected, PluginError> {
     if !bytes.starts_with(b"\0asm") {
         return Err(damaged("the file is no WebAssembly".to_owned()));
     }
-    let info = plugin_info(bytes).map_err(&damaged)?;
-    let component = if Parser::is_component(bytes) {
-        None
-    } else {
-        let encoded = ComponentEncoder::default()
-            .validate(true)
-            .module(bytes)
-            .and_then(|mut encoder| encoder.encode())
-            .map_err(|error| {
-                damaged(format!(
-                    "the file is a core module and cannot be made a component: {error:#}"
-                ))
-            })?;
-        Some(encoded)
-    };
-    let decoded = wit_component::decode(component.as_deref().unwrap_or(bytes))
-        .map_err(|error| damaged(format!("the file is cut or damaged: {error:#}")))?;
-    let DecodedWasm::Component(resolve, world) = decoded else {
-        return Err(damaged("the file is a WIT package, not a component".to_owned()));
-    };
-    let world = &resolve.worlds[world];
-    check_imports(file, &resolve, world)?;
-    check_async(file, &resolve, world)?;
+    let mut outline = Outline::read(bytes).map_err(&damaged)?;
+    let info = outline.info.take();
+    let mut component = None;
+    if !Parser::is_component(bytes) {
+        let encoded = module::componentize(bytes).map_err(|fault| match fault {
+            ModuleFault::Import(import) => PluginError::UnknownImport {
+                file: file.to_owned(),
+                import,
+            },
+            ModuleFault::Version(found) => PluginError::OtherContract {
+                file: file.to_owned(),
+                found,
+            },
+            ModuleFault::Other(reason) => damaged(reason),
+        })?;
+        outline = Outline::read(&encoded).map_err(&damaged)?;
+        component = Some(encoded);
+    }
+    outline.check_imports(file)?;
+    if outline.has_async {
+        return Err(PluginError::Async { file: file.to_owned() });
+    }
     Ok(Inspected {
         component,
         info,
-        wit: contract_version(file, &resolve, world)?,
+        wit: outline.contract_version(file)?,
     })
 }
 
-/// Reads the `sluice:plugin` section of the outermost component or module.
-fn plugin_info(bytes: &[u8]) -> Result<Option<PluginInfo>, String> {
-    let mut depth = 0_usize;
-    let mut info = None;
-    for payload in Parser::new(0).parse_all(bytes) {
-        match payload.map_err(|error| format!("the file is cut or damaged: {error}"))? {
-            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
-            Payload::End(_) => depth = depth.saturating_sub(1),
-            Payload::CustomSection(section) if depth == 0 && section.name() == INFO_SECTION => {
-                let parsed = serde_json::from_slice(section.data())
-                    .map_err(|error| format!("the section `{INFO_SECTION}` cannot be read: {error}"))?;
-                info = Some(parsed);
+impl Outline {
+    /// # Errors
+    /// A sentence for an error message: what cannot be read.
+    fn read(bytes: &[u8]) -> Result<Outline, String> {
+        let cut = |error: wasmparser::BinaryReaderError| format!("the file is cut or damaged: {error}");
+        let mut outline = Outline::default();
+        let mut depth = 0_usize;
+        for payload in Parser::new(0).parse_all(bytes) {
+            match payload.map_err(cut)? {
+                Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+                Payload::End(_) => depth = depth.saturating_sub(1),
+                Payload::ComponentImportSection(imports) if depth == 0 => {
+                    for import in imports {
+                        outline.imports.push(import.map_err(cut)?.name.name.to_owned());
+                    }
+                }
+                Payload::ComponentExportSection(exports) if depth == 0 => {
+                    for export in exports {
+                        outline.exports.push(export.map_err(cut)?.name.name.to_owned());
+                    }
+                }
+                Payload::ComponentCanonicalSection(functions) => {
+                    for function in functions {
+                        if let CanonicalFunction::Lift { options, .. } = function.map_err(cut)? {
+                            outline.has_async |= options.contains(&CanonicalOption::Async);
+                        }
+                    }
+                }
+                Payload::CustomSection(section) if depth == 0 && section.name() == INFO_SECTION => {
+                    let parsed = serde_json::from_slice(section.data())
+                        .map_err(|error| format!("the section `{INFO_SECTION}` cannot be read: {error}"))?;
+                    outline.info = Some(parsed);
+                }
+                _ => {}
             }
-            _ => {}
         }
+        Ok(outline)
     }
-    Ok(info)
-}
 
-fn check_imports(file: &str, resolve: &Resolve, world: &World) -> Result<(), PluginError> {
-    let offered = offered();
-    for key in world.imports.keys() {
-        let import = resolve.name_world_key(key);
-        if !offered.contains(&import) && !types().contains(&import) {
-            return Err(PluginError::UnknownImport {
+    fn check_imports(&self, file: &str) -> Result<(), PluginError> {
+        let (offered, types) = (offered(), types());
+        match self
+            .imports
+            .iter()
+            .find(|import| !offered.contains(import) && !types.contains(import))
+        {
+            Some(import) => Err(PluginError::UnknownImport {
                 file: file.to_owned(),
-                import,
-            });
+                import: import.clone(),
+            }),
+            None => Ok(()),
         }
     }
-    Ok(())
-}
 
-fn check_async(file: &str, resolve: &Resolve, world: &World) -> Result<(), PluginError> {
-    for item in world.exports.values() {
-        let functions: Vec<_> = match item {
-            WorldItem::Interface { id, .. } => resolve.interfaces[*id].functions.values().collect(),
-            WorldItem::Function(function) => vec![function],
-            WorldItem::Type { .. } => Vec::new(),
-        };
-        for function in functions {
-            if matches!(
-                function.kind,
-                FunctionKind::AsyncFreestanding | FunctionKind::AsyncMethod(_) | FunctionKind::AsyncStatic(_)
-            ) {
-                return Err(PluginError::Async {
-                    file: file.to_owned(),
-                    function: function.name.clone(),
-                });
-            }
+    /// The newest version of the contract that is exported and known.
+    fn contract_version(&self, file: &str) -> Result<&'static str, PluginError> {
+        let known = VERSIONS
+            .into_iter()
+            .find(|version| self.exports.contains(&export(version)));
+        if let Some(version) = known {
+            return Ok(version);
         }
-    }
-    Ok(())
-}
-
-/// The newest version of the contract that the component exports and this sluice knows.
-fn contract_version(file: &str, resolve: &Resolve, world: &World) -> Result<&'static str, PluginError> {
-    let exports: Vec<String> = world
-        .exports
-        .keys()
-        .map(|key| resolve.name_world_key(key))
-        .collect();
-    if let Some(version) = VERSIONS.into_iter().find(|version| exports.contains(&export(version))) {
-        return Ok(version);
-    }
-    let prefix = export("");
-    match exports.iter().find_map(|name| name.strip_prefix(&prefix)) {
-        Some(found) => Err(PluginError::OtherContract {
-            file: file.to_owned(),
-            found: found.to_owned(),
-        }),
-        None => Err(PluginError::NoTransform { file: file.to_owned() }),
+        let prefix = export("");
+        match self.exports.iter().find_map(|name| name.strip_prefix(&prefix)) {
+            Some(found) => Err(PluginError::OtherContract {
+                file: file.to_owned(),
+                found: found.to_owned(),
+            }),
+            None => Err(PluginError::NoTransform { file: file.to_owned() }),
+        }
     }
 }
 

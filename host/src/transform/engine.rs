@@ -45,10 +45,8 @@ impl Engine {
         plugins_dir: Option<PathBuf>,
         builtins: &'static [BuiltinComponent],
     ) -> Result<Arc<Engine>, TransformError> {
-        let wasmtime =
-            wasmtime::Engine::new(&settings()).map_err(|e| TransformError::Engine(format!("{e:#}")))?;
-        let ticker =
-            Ticker::start(wasmtime.clone()).map_err(|e| TransformError::Engine(e.to_string()))?;
+        let wasmtime = wasmtime::Engine::new(&settings()).map_err(|e| TransformError::Engine(format!("{e:#}")))?;
+        let ticker = Ticker::start(wasmtime.clone()).map_err(|e| TransformError::Engine(e.to_string()))?;
         Ok(Arc::new(Engine {
             wasmtime,
             registry: Registry::new(plugins_dir, builtins),

@@ -31,7 +31,13 @@ fn types() -> [DataType; 13] {
 fn bytes(rng: &mut StdRng, len: usize) -> Vec<u8> {
     // Mostly ASCII, so that text is often valid; now and then a byte that is not.
     (0..len)
-        .map(|_| if rng.random_ratio(1, 40) { rng.random() } else { rng.random_range(0..0x7F) })
+        .map(|_| {
+            if rng.random_ratio(1, 40) {
+                rng.random()
+            } else {
+                rng.random_range(0..0x7F)
+            }
+        })
         .collect()
 }
 
@@ -117,7 +123,9 @@ fn random_drops_and_rejects_are_refused_or_right() {
         let rows: usize = rng.random_range(0..30);
         let operations: Vec<u8> = (0..rows).map(|_| rng.random_range(0..=4)).collect();
         let len = near(rng, rows.div_ceil(8));
-        let dropped = (0..len).map(|_| rng.random::<u8>() & rng.random::<u8>() & rng.random::<u8>()).collect();
+        let dropped = (0..len)
+            .map(|_| rng.random::<u8>() & rng.random::<u8>() & rng.random::<u8>())
+            .collect();
         if let Ok(Some(kept)) = check::kept_rows(Some(dropped), &operations, |row| row + 1 < rows) {
             assert_eq!(kept.len(), rows, "seed {seed}");
             for (row, pair) in operations.windows(2).enumerate() {
@@ -126,7 +134,11 @@ fn random_drops_and_rejects_are_refused_or_right() {
         }
         let rejects: Vec<wit::Reject> = (0..rng.random_range(0..4))
             .map(|_| wit::Reject {
-                row: if rng.random_bool(0.1) { rng.random() } else { rng.random_range(0..30) },
+                row: if rng.random_bool(0.1) {
+                    rng.random()
+                } else {
+                    rng.random_range(0..30)
+                },
                 column: String::from_utf8_lossy(&bytes(rng, 8)).into_owned(),
                 code: String::from_utf8_lossy(&bytes(rng, 8)).into_owned(),
             })
@@ -134,7 +146,11 @@ fn random_drops_and_rejects_are_refused_or_right() {
         if let Ok(Some((row, column, code))) = check::first_reject(&rejects, rows, &["c"]) {
             assert!(row < rows, "seed {seed}");
             assert!(column == "c" || column == check::UNKNOWN_COLUMN, "seed {seed}");
-            assert!(code.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-')), "seed {seed}");
+            assert!(
+                code.bytes()
+                    .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-')),
+                "seed {seed}"
+            );
         }
     }
 }

@@ -108,8 +108,7 @@ struct Needle<'a> {
 impl<'a> Needle<'a> {
     fn new(value: &'a [u8], is_text: bool) -> Needle<'a> {
         let chars = |value: &[u8]| value.iter().filter(|byte| **byte & 0xC0 != 0x80).count();
-        let in_parts =
-            value.len() >= MIN_PART_CHARS && (!is_text || chars(value) >= MIN_PART_CHARS);
+        let in_parts = value.len() >= MIN_PART_CHARS && (!is_text || chars(value) >= MIN_PART_CHARS);
         Needle {
             value,
             in_parts,
@@ -178,7 +177,11 @@ mod tests {
         let out = text(&[Some("first-value"), Some("x")]);
         // Row 0 was dropped: output row 0 came from input row 1.
         assert_eq!(
-            find(&[Arc::clone(&raw)], &[Arc::clone(&number), Arc::clone(&out)], Some(&[1, 2])),
+            find(
+                &[Arc::clone(&raw)],
+                &[Arc::clone(&number), Arc::clone(&out)],
+                Some(&[1, 2])
+            ),
             None
         );
         assert_eq!(

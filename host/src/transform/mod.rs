@@ -24,6 +24,7 @@ mod keys;
 mod leaks;
 mod limits;
 mod log;
+mod module;
 mod plan;
 mod provenance;
 mod registry;

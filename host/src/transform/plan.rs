@@ -50,7 +50,9 @@ pub enum PlanFault {
     #[error("output column `{0}` has the name of a column of sluice's own; rename it")]
     Metadata(String),
     /// Delta refuses the name.
-    #[error("output column `{0}` has an empty name, or one with a character that Delta refuses (space `,;{{}}()=`, tab or line break); rename it")]
+    #[error(
+        "output column `{0}` has an empty name, or one with a character that Delta refuses (space `,;{{}}()=`, tab or line break); rename it"
+    )]
     Name(String),
     /// A decimal whose precision is not 1 to 38, or whose scale is larger than that.
     #[error("output column `{0}` has no valid decimal type")]

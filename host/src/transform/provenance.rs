@@ -91,7 +91,8 @@ mod tests {
             config_sha256: "bb".into(),
             keys: BTreeMap::from([("pii".into(), "v3".into())]),
         };
-        let json = r#"{"plugin":"mask","version":"1","sha256":"aa","wit":"0.1.0","config_sha256":"bb","keys":{"pii":"v3"}}"#;
+        let json =
+            r#"{"plugin":"mask","version":"1","sha256":"aa","wit":"0.1.0","config_sha256":"bb","keys":{"pii":"v3"}}"#;
         assert_eq!(serde_json::to_string(&step).unwrap(), json);
         let mut other = step.clone();
         other.keys.insert("pii".into(), "v4".into());

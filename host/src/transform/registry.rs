@@ -77,11 +77,7 @@ impl Registry {
     }
 
     fn unknown(&self, plugin: &str, files: &[PluginFile]) -> PluginError {
-        let mut known: Vec<String> = self
-            .builtins
-            .iter()
-            .map(|builtin| builtin.name.to_owned())
-            .collect();
+        let mut known: Vec<String> = self.builtins.iter().map(|builtin| builtin.name.to_owned()).collect();
         known.extend(files.iter().map(|file| match &file.version {
             Some(version) => format!("{}@{version}", file.name),
             None => file.name.clone(),
@@ -226,17 +222,17 @@ mod tests {
     fn a_file_may_not_hide_a_built_in_component() {
         let (_dir, registry) = registry(&["mask@9.wasm"]);
         let error = registry.find("mask").unwrap_err().to_string();
-        assert!(error.contains("mask@9.wasm") && error.ends_with("rename the file"), "{error}");
+        assert!(
+            error.contains("mask@9.wasm") && error.ends_with("rename the file"),
+            "{error}"
+        );
     }
 
     #[test]
     fn a_name_cannot_leave_the_directory() {
         let (_dir, registry) = registry(&[]);
         for bad in ["", "../a", "/etc/a", "a@", "@1", "a@../b", ".a", "a b", "a@1@2"] {
-            assert!(
-                matches!(registry.find(bad), Err(PluginError::BadName(_))),
-                "{bad}"
-            );
+            assert!(matches!(registry.find(bad), Err(PluginError::BadName(_))), "{bad}");
         }
     }
 

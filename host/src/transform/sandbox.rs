@@ -94,10 +94,7 @@ impl Instance {
     }
 
     /// Calls `apply`.
-    pub(crate) fn apply(
-        &mut self,
-        batch: wit::Batch<'_>,
-    ) -> Result<Result<wit::Outcome, wit::ApplyError>, Fault> {
+    pub(crate) fn apply(&mut self, batch: wit::Batch<'_>) -> Result<Result<wit::Outcome, wit::ApplyError>, Fault> {
         self.plugin
             .sluice_transform_transform()
             .call_apply(&mut self.store, batch)

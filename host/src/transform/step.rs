@@ -133,15 +133,21 @@ impl Step {
             capture_instance: shape.capture_instance.to_string(),
         };
         let limits = spec.limits();
-        let mut instance = Instance::start(&plugin.compiled, limits, Arc::clone(&grants), Arc::clone(&label))
-            .map_err(&refused)?;
+        let mut instance =
+            Instance::start(&plugin.compiled, limits, Arc::clone(&grants), Arc::clone(&label)).map_err(&refused)?;
         let wire_plan = instance
             .open(table.lend(&fields(&inputs)), &config)
             .map_err(&refused)?
             .map_err(|error| config_fault(open_fault(error)))?;
         drop(instance);
         let plan = Plan::new(&wire_plan, &inputs)
-            .and_then(|plan| if last { plan.check_names().map(|()| plan) } else { Ok(plan) })
+            .and_then(|plan| {
+                if last {
+                    plan.check_names().map(|()| plan)
+                } else {
+                    Ok(plan)
+                }
+            })
             .map_err(|fault| refused(Fault::Plan(fault)))?;
         Ok(Step {
             place,
@@ -184,11 +190,7 @@ impl Step {
         } else {
             self.call_with_retry(chunk)
         };
-        let advanced = answer.and_then(|answer| {
-            chunk
-                .advance(answer.columns, answer.kept)
-                .map_err(Failure::Chunk)
-        });
+        let advanced = answer.and_then(|answer| chunk.advance(answer.columns, answer.kept).map_err(Failure::Chunk));
         advanced.map_err(|failure| match failure {
             Failure::Fault(fault) => TransformError::Refused {
                 place: self.place.clone(),
@@ -261,7 +263,7 @@ impl Step {
         if let Some((row, column, code)) = check::first_reject(&outcome.rejects, chunk.rows, &names)? {
             return Err(Fault::Rejected {
                 column,
-                code,
+                code: shown_code(chunk, &code),
                 at: chunk.row_at(row),
                 count: outcome.rejects.len(),
             }
@@ -302,7 +304,7 @@ impl Step {
             .and_then(|row| usize::try_from(row).ok())
             .filter(|row| *row < chunk.rows);
         Fault::Failed {
-            code: check::code(&error.code).to_owned(),
+            code: shown_code(chunk, &error.code),
             column: error.column.map(|column| check::column(&column, &names).to_owned()),
             at: row.map(|row| chunk.row_at(row)),
         }
@@ -352,6 +354,16 @@ impl OwnedTable {
 }
 
 /// The input columns as a component is told of them. Types without a place in the contract were refused before.
+/// A code as it may be shown. The alphabet of codes still spells many values, so one that the batch holds is withheld.
+fn shown_code(chunk: &Chunk, code: &str) -> String {
+    let code = check::code(code);
+    if chunk.shows_a_value(code) {
+        check::WITHHELD_CODE.to_owned()
+    } else {
+        code.to_owned()
+    }
+}
+
 fn fields(inputs: &[Input]) -> Vec<types::SourceField<'_>> {
     inputs
         .iter()

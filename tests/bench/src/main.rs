@@ -40,7 +40,11 @@ async fn compare(rows: u64, pairs: u64) -> Result<()> {
     let mut ratios = Vec::new();
     let mut runs = Vec::new();
     for pair in 1..=pairs {
-        let drained = measure(Command::new(std::env::current_exe()?).args(["drain", &server.port.to_string()]).arg(&server.certificate))?;
+        let drained = measure(
+            Command::new(std::env::current_exe()?)
+                .args(["drain", &server.port.to_string()])
+                .arg(&server.certificate),
+        )?;
         let project = tempfile::tempdir()?;
         let streamed = measure(&mut sluice(project.path(), &server)?)?;
         let ratio = streamed.cpu / drained.cpu;
@@ -56,12 +60,17 @@ async fn compare(rows: u64, pairs: u64) -> Result<()> {
     }
     ratios.sort_by(f64::total_cmp);
     let median = ratios.get(ratios.len() / 2).copied().context("no pairs")?;
-    say(&format!("P1: median ratio {median:.2} over {pairs} pairs of {rows} rows"));
+    say(&format!(
+        "P1: median ratio {median:.2} over {pairs} pairs of {rows} rows"
+    ));
     let report = PathBuf::from("target/bench/report.json");
     if let Some(folder) = report.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    std::fs::write(&report, serde_json::to_string_pretty(&serde_json::json!({"P1": {"rows": rows, "median_ratio": median, "runs": runs}}))?)?;
+    std::fs::write(
+        &report,
+        serde_json::to_string_pretty(&serde_json::json!({"P1": {"rows": rows, "median_ratio": median, "runs": runs}}))?,
+    )?;
     say(&format!("written to {}", report.display()));
     Ok(())
 }
@@ -85,7 +94,10 @@ fn measure(command: &mut Command) -> Result<Cost> {
     if !status.success() {
         bail!("{command:?} ended with {status}");
     }
-    Ok(Cost { cpu: children_cpu() - before, wall })
+    Ok(Cost {
+        cpu: children_cpu() - before,
+        wall,
+    })
 }
 
 /// CPU seconds, user and system, of the children that have ended.
@@ -93,7 +105,12 @@ fn children_cpu() -> f64 {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // Fields 16 and 17, counted after the name in parentheses; in clock ticks of 1/100 s.
     let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks = |index: usize| fields.get(index).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
+    let ticks = |index: usize| {
+        fields
+            .get(index)
+            .and_then(|field| field.parse::<f64>().ok())
+            .unwrap_or(0.0)
+    };
     (ticks(13) + ticks(14)) / 100.0
 }
 
@@ -120,7 +137,11 @@ impl Server {
         let mut lines = BufReader::new(child.stdout.take().context("no pipe")?).lines();
         for line in lines.by_ref() {
             if let Some(port) = line?.trim().strip_prefix("listening on 127.0.0.1:") {
-                return Ok(Server { child, port: port.parse()?, certificate });
+                return Ok(Server {
+                    child,
+                    port: port.parse()?,
+                    certificate,
+                });
             }
         }
         bail!("mssql-sim ended before it was ready")
@@ -128,7 +149,11 @@ impl Server {
 
     async fn fill(&self, rows: u64) -> Result<()> {
         let mut master = connect(self.port, &self.certificate, "master").await?;
-        master.simple_query("CREATE DATABASE [bench]").await?.into_results().await?;
+        master
+            .simple_query("CREATE DATABASE [bench]")
+            .await?
+            .into_results()
+            .await?;
         let mut client = connect(self.port, &self.certificate, "bench").await?;
         for statement in [
             "EXEC sys.sp_cdc_enable_db",
@@ -233,7 +258,9 @@ async fn connect(port: u16, certificate: &Path, database: &str) -> Result<Client
 async fn drain(port: u16, certificate: &Path) -> Result<()> {
     let mut client = connect(port, certificate, "bench").await?;
     let mut stream = client
-        .simple_query("SELECT * FROM cdc.dbo_wide_CT ORDER BY [__$start_lsn], [__$command_id], [__$seqval], [__$operation]")
+        .simple_query(
+            "SELECT * FROM cdc.dbo_wide_CT ORDER BY [__$start_lsn], [__$command_id], [__$seqval], [__$operation]",
+        )
         .await?;
     let mut rows = 0_u64;
     while let Some(item) = stream.try_next().await? {

@@ -64,10 +64,15 @@ pub fn rows_of(table: &Path, order: &[&str]) -> Option<Rows> {
     let all = concat_batches(&schema, &batches).expect("one schema");
     let columns: Vec<SortColumn> = order
         .iter()
-        .map(|name| SortColumn { values: all.column_by_name(name).expect("an order column").clone(), options: None })
+        .map(|name| SortColumn {
+            values: all.column_by_name(name).expect("an order column").clone(),
+            options: None,
+        })
         .collect();
     let indices = lexsort_to_indices(&columns, None).expect("sorted");
-    Some(Rows { batch: take_record_batch(&all, &indices).expect("taken") })
+    Some(Rows {
+        batch: take_record_batch(&all, &indices).expect("taken"),
+    })
 }
 
 impl Rows {
@@ -77,7 +82,10 @@ impl Rows {
 
     /// A column as texts: decimals and times in their plain form, binary in upper-case hex, NULL as `None`.
     pub fn texts(&self, column: &str) -> Vec<Option<String>> {
-        let array = self.batch.column_by_name(column).unwrap_or_else(|| panic!("a column {column}"));
+        let array = self
+            .batch
+            .column_by_name(column)
+            .unwrap_or_else(|| panic!("a column {column}"));
         let array = match array.data_type() {
             DataType::Dictionary(_, value) => cast(array, value).expect("decoded"),
             _ => array.clone(),

@@ -10,5 +10,8 @@ pub use server::Server;
 
 /// A place under `target`, gone when the test ends well.
 pub fn scratch() -> tempfile::TempDir {
-    tempfile::Builder::new().prefix("sluice-it-").tempdir().expect("a temporary directory")
+    tempfile::Builder::new()
+        .prefix("sluice-it-")
+        .tempdir()
+        .expect("a temporary directory")
 }

@@ -74,7 +74,10 @@ granularity = "minute"
 
     /// Adds a `[[table]]`; `rest` is TOML under it.
     pub fn table(mut self, capture_instance: &str, rest: &str) -> Project {
-        let _ = write!(self.text, "\n[[table]]\ncapture_instance = \"{capture_instance}\"\n{rest}\n");
+        let _ = write!(
+            self.text,
+            "\n[[table]]\ncapture_instance = \"{capture_instance}\"\n{rest}\n"
+        );
         self.write();
         self
     }
@@ -185,7 +188,10 @@ impl Run {
 
     /// The objects of one type.
     pub fn of_type(&self, kind: &str) -> Vec<Value> {
-        self.events().into_iter().filter(|event| event["type"] == kind).collect()
+        self.events()
+            .into_iter()
+            .filter(|event| event["type"] == kind)
+            .collect()
     }
 
     /// The summary of a table.

@@ -33,7 +33,11 @@ impl Server {
     /// A server whose data are in `dir`.
     pub fn on(dir: &Path, arguments: &[&str]) -> Server {
         let program = sluice_binary().with_file_name("mssql-sim");
-        assert!(program.is_file(), "{} is missing: run cargo build --workspace --bins", program.display());
+        assert!(
+            program.is_file(),
+            "{} is missing: run cargo build --workspace --bins",
+            program.display()
+        );
         let mut child = Command::new(&program)
             .args(["--listen", "127.0.0.1:0", "--user", "sa", "--exit-with-parent"])
             .arg("--data")
@@ -63,7 +67,12 @@ impl Server {
         std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
         let mut errors = child.stderr.take().expect("a pipe");
         std::thread::spawn(move || std::io::copy(&mut errors, &mut std::io::stderr()));
-        Server { child, port, dir: dir.to_owned(), _temporary: None }
+        Server {
+            child,
+            port,
+            dir: dir.to_owned(),
+            _temporary: None,
+        }
     }
 
     pub fn certificate(&self) -> PathBuf {
@@ -79,7 +88,9 @@ impl Server {
         config.authentication(AuthMethod::sql_server("sa", PASSWORD));
         config.encryption(EncryptionLevel::Required);
         config.trust_cert_ca(self.certificate().display());
-        let tcp = TcpStream::connect(("127.0.0.1", self.port)).await.expect("the server listens");
+        let tcp = TcpStream::connect(("127.0.0.1", self.port))
+            .await
+            .expect("the server listens");
         Client::connect(config, tcp.compat_write()).await.expect("sa logs in")
     }
 
@@ -111,13 +122,15 @@ impl Server {
     pub async fn database(&self, name: &str) {
         self.exec("master", &format!("CREATE DATABASE [{name}]")).await;
         self.exec(name, "EXEC sys.sp_cdc_enable_db").await;
-        self.exec("master", &format!("CREATE LOGIN [reader] WITH PASSWORD = '{PASSWORD}'")).await;
+        self.exec("master", &format!("CREATE LOGIN [reader] WITH PASSWORD = '{PASSWORD}'"))
+            .await;
         self.exec(name, "CREATE USER [reader] FOR LOGIN [reader]").await;
     }
 
     /// A table `dbo.<name>` with CDC that `reader` may read.
     pub async fn table(&self, database: &str, name: &str, columns: &str) {
-        self.exec(database, &format!("CREATE TABLE dbo.{name} ({columns})")).await;
+        self.exec(database, &format!("CREATE TABLE dbo.{name} ({columns})"))
+            .await;
         self.enable(database, name).await;
         self.grant(database, name).await;
     }
@@ -125,7 +138,9 @@ impl Server {
     pub async fn enable(&self, database: &str, name: &str) {
         self.exec(
             database,
-            &format!("EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N'{name}', @role_name = NULL"),
+            &format!(
+                "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N'{name}', @role_name = NULL"
+            ),
         )
         .await;
     }

@@ -91,7 +91,17 @@ fn deny() -> Result<()> {
 
 fn bench(arguments: &[String]) -> Result<()> {
     say("building for the benchmark (release) …");
-    cargo(&["build", "--release", "--package", "sluice", "--package", "mssql-sim", "--package", "sluice-bench", "--bins"])?;
+    cargo(&[
+        "build",
+        "--release",
+        "--package",
+        "sluice",
+        "--package",
+        "mssql-sim",
+        "--package",
+        "sluice-bench",
+        "--bins",
+    ])?;
     let mut command = vec!["run", "--quiet", "--release", "--package", "sluice-bench", "--"];
     command.extend(arguments.iter().map(String::as_str));
     cargo(&command)

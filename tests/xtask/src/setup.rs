@@ -21,15 +21,40 @@ struct Package {
 }
 
 const PACKAGES: [Package; 5] = [
-    Package { name: "gcc", probe: ("cc", &["--version"]), only_tests: false },
-    Package { name: "pkg-config", probe: ("pkg-config", &["--version"]), only_tests: false },
-    Package { name: "libssl-dev", probe: ("pkg-config", &["--exists", "openssl"]), only_tests: false },
-    Package { name: "freetds-bin", probe: ("tsql", &["-C"]), only_tests: true },
-    Package { name: "python3-venv", probe: ("python3", &["-c", "import venv, ensurepip"]), only_tests: true },
+    Package {
+        name: "gcc",
+        probe: ("cc", &["--version"]),
+        only_tests: false,
+    },
+    Package {
+        name: "pkg-config",
+        probe: ("pkg-config", &["--version"]),
+        only_tests: false,
+    },
+    Package {
+        name: "libssl-dev",
+        probe: ("pkg-config", &["--exists", "openssl"]),
+        only_tests: false,
+    },
+    Package {
+        name: "freetds-bin",
+        probe: ("tsql", &["-C"]),
+        only_tests: true,
+    },
+    Package {
+        name: "python3-venv",
+        probe: ("python3", &["-c", "import venv, ensurepip"]),
+        only_tests: true,
+    },
 ];
 
 /// Python packages that the tests use as independent peers, pinned.
-const PYTHON_PEERS: [&str; 4] = ["deltalake==1.6.6", "pyarrow==26.0.1", "python-tds==1.17.1", "pyOpenSSL==26.4.0"];
+const PYTHON_PEERS: [&str; 4] = [
+    "deltalake==1.6.6",
+    "pyarrow==26.0.1",
+    "python-tds==1.17.1",
+    "pyOpenSSL==26.4.0",
+];
 
 /// Installs what is missing.
 pub(crate) fn run(purpose: For) -> Result<()> {
@@ -65,7 +90,11 @@ fn packages(purpose: For) -> Result<()> {
     if !succeeds("apt-get", &["--version"]) {
         bail!("please install these packages, or what your system calls them, and try again: {list}");
     }
-    let sudo: &[&str] = if succeeds("test", &["-w", "/var/lib/dpkg"]) { &[] } else { &["sudo"] };
+    let sudo: &[&str] = if succeeds("test", &["-w", "/var/lib/dpkg"]) {
+        &[]
+    } else {
+        &["sudo"]
+    };
     say(&format!("installing Debian packages: {list} …"));
     apt(sudo, &["update", "-qq"])?;
     let mut install = vec!["install", "-y", "-qq", "--no-install-recommends"];

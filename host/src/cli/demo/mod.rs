@@ -8,9 +8,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::Failure;
 use super::run::stream;
 use super::show::{Show, grouped};
-use super::Failure;
 use crate::config::Settings;
 use crate::error::ErrorKind;
 use crate::lake::preview;
@@ -39,7 +39,15 @@ pub(super) struct DemoArgs {
 
 /// The table whose rows are masked, and the columns of it that are shown.
 const MASKED: &str = "dbo_customers";
-const SHOWN: [&str; 7] = ["_operation", "id", "first_name", "last_name", "email", "phone", "birth_date"];
+const SHOWN: [&str; 7] = [
+    "_operation",
+    "id",
+    "first_name",
+    "last_name",
+    "email",
+    "phone",
+    "birth_date",
+];
 const SHOWN_ROWS: usize = 5;
 
 pub(super) async fn run(args: DemoArgs) -> Result<(), Failure> {
@@ -92,7 +100,10 @@ pub(super) async fn run(args: DemoArgs) -> Result<(), Failure> {
 }
 
 fn print_tables(summaries: &[&TableSummary]) {
-    println!("\n{:<16} {:>9} {:>9} {:>9} {:>9}   {:<24}  through", "table", "rows", "inserts", "updates", "deletes", "complete until");
+    println!(
+        "\n{:<16} {:>9} {:>9} {:>9} {:>9}   {:<24}  through",
+        "table", "rows", "inserts", "updates", "deletes", "complete until"
+    );
     for summary in summaries.iter().take(12) {
         println!(
             "{:<16} {:>9} {:>9} {:>9} {:>9}   {:<24}  {}",
@@ -101,8 +112,14 @@ fn print_tables(summaries: &[&TableSummary]) {
             grouped(summary.inserts),
             grouped(summary.updates),
             grouped(summary.deletes),
-            summary.finalized_until.map_or_else(|| "-".to_owned(), |until| until.to_string()),
-            if summary.transform.is_empty() { "-".to_owned() } else { summary.transform.join(", ") }
+            summary
+                .finalized_until
+                .map_or_else(|| "-".to_owned(), |until| until.to_string()),
+            if summary.transform.is_empty() {
+                "-".to_owned()
+            } else {
+                summary.transform.join(", ")
+            }
         );
     }
     if summaries.len() > 12 {
@@ -126,7 +143,10 @@ async fn print_sample(summaries: &[&TableSummary]) -> Result<(), Failure> {
 
 fn print_next(files: &DemoFiles, port: u16) {
     let dir = files.dir.display();
-    println!("\nDelta tables: {0}/bronze/*, {0}/ops/ingestion_facts, {0}/ops/table_finalization", files.lake.display());
+    println!(
+        "\nDelta tables: {0}/bronze/*, {0}/ops/ingestion_facts, {0}/ops/table_finalization",
+        files.lake.display()
+    );
     println!("\nTry next:");
     println!("  sluice demo --dir {dir}                 # more changes: only those are read");
     println!("  sluice status -c {dir}/sluice.toml      # how far each table is");

@@ -23,13 +23,20 @@ impl StandIn {
     /// Starts the server, fills the shop, and waits until it takes connections.
     pub(super) async fn start(files: &DemoFiles, rows: u64, seed: u64, small_tables: u32) -> Result<StandIn, Failure> {
         let grants = files.server_data.with_extension("grants.sql");
-        std::fs::write(&grants, grant_script(files, small_tables)?).map_err(|error| {
-            Failure::new(ErrorKind::State, format!("cannot write {}: {error}", grants.display()))
-        })?;
+        std::fs::write(&grants, grant_script(files, small_tables)?)
+            .map_err(|error| Failure::new(ErrorKind::State, format!("cannot write {}: {error}", grants.display())))?;
         let program = find()?;
         let password = read(&files.password)?;
         let mut child = Command::new(&program)
-            .args(["--listen", "127.0.0.1:0", "--user", "sa", "--workload", "shop", "--exit-with-parent"])
+            .args([
+                "--listen",
+                "127.0.0.1:0",
+                "--user",
+                "sa",
+                "--workload",
+                "shop",
+                "--exit-with-parent",
+            ])
             .arg("--data")
             .arg(&files.server_data)
             .arg("--cert-out")
@@ -44,7 +51,12 @@ impl StandIn {
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
-            .map_err(|error| Failure::new(ErrorKind::Internal, format!("cannot start {}: {error}", program.display())))?;
+            .map_err(|error| {
+                Failure::new(
+                    ErrorKind::Internal,
+                    format!("cannot start {}: {error}", program.display()),
+                )
+            })?;
         let stdout = child.stdout.take();
         let port = match stdout {
             Some(stdout) => ready_port(stdout).await,
@@ -72,7 +84,10 @@ impl StandIn {
     /// Ends the server: it sees the end of its input.
     pub(super) async fn stop(mut self) {
         drop(self.child.stdin.take());
-        if tokio::time::timeout(std::time::Duration::from_secs(10), self.child.wait()).await.is_err() {
+        if tokio::time::timeout(std::time::Duration::from_secs(10), self.child.wait())
+            .await
+            .is_err()
+        {
             let _ = self.child.kill().await;
         }
     }

@@ -46,7 +46,10 @@ fn routes_and_provenance_say_what_was_done() {
     assert!(matches!(&chain.output()[1].from, Route::Computed { sources, .. } if sources == &["name"]));
     let provenance = chain.provenance();
     assert_eq!(provenance.len(), 2);
-    assert_eq!((provenance[0].plugin.as_str(), provenance[1].plugin.as_str()), ("mask", "map"));
+    assert_eq!(
+        (provenance[0].plugin.as_str(), provenance[1].plugin.as_str()),
+        ("mask", "map")
+    );
     assert_eq!(provenance[0].wit, "0.1.0");
     assert_eq!(provenance[0].keys, BTreeMap::from([("pii".into(), "v3".into())]));
     assert!(provenance[1].keys.is_empty());
@@ -85,7 +88,10 @@ fn protected_columns_are_followed_under_any_name() {
         serde_json::json!({ "columns": { "note": { "rename": "remark" } } }),
     );
     let chain = bench.open(&[rename.clone()], &[]).unwrap();
-    assert_eq!(texts(&chain.apply(&four()).unwrap().batch, "remark"), texts(&four(), "note"));
+    assert_eq!(
+        texts(&chain.apply(&four()).unwrap().batch, "remark"),
+        texts(&four(), "note")
+    );
     let error = bench.open(&[upper(), rename], &["Note", "name"]).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -122,14 +128,26 @@ fn every_type_crosses_and_comes_back_as_it_was() {
         ("i2", Arc::new(Int16Array::from(vec![Some(-1), None, Some(i16::MAX)]))),
         ("i4", Arc::new(Int32Array::from(vec![Some(i32::MIN), None, Some(1)]))),
         ("i8", Arc::new(Int64Array::from(vec![Some(i64::MIN), None, Some(1)]))),
-        ("f4", Arc::new(Float32Array::from(vec![Some(-0.0), None, Some(f32::MIN)]))),
-        ("f8", Arc::new(Float64Array::from(vec![Some(-0.0), None, Some(f64::MAX)]))),
+        (
+            "f4",
+            Arc::new(Float32Array::from(vec![Some(-0.0), None, Some(f32::MIN)])),
+        ),
+        (
+            "f8",
+            Arc::new(Float64Array::from(vec![Some(-0.0), None, Some(f64::MAX)])),
+        ),
         ("d", Arc::new(decimals.with_precision_and_scale(38, 10).unwrap())),
-        ("date", Arc::new(Date32Array::from(vec![Some(-719_162), None, Some(2_932_896)]))),
+        (
+            "date",
+            Arc::new(Date32Array::from(vec![Some(-719_162), None, Some(2_932_896)])),
+        ),
         ("ntz", Arc::new(timestamps.clone())),
         ("utc", Arc::new(timestamps.with_timezone("UTC"))),
         ("s", Arc::new(StringArray::from(vec![Some("ä"), None, Some("")]))),
-        ("bin", Arc::new(BinaryArray::from(vec![Some(&b"\xFF\x00"[..]), None, Some(b"")]))),
+        (
+            "bin",
+            Arc::new(BinaryArray::from(vec![Some(&b"\xFF\x00"[..]), None, Some(b"")])),
+        ),
     ];
     let shape = TableShape {
         columns: columns

@@ -22,8 +22,14 @@ fn the_configuration_is_answered_in_words() {
     for (spec, expected) in [
         (bad("config-error"), "config at `behave`: "),
         (bad("nonsense"), "config at `behave`: "),
-        (unlisted, "the configuration does not say what to do with columns `name`, `note`; "),
-        (missing, "the configuration names column `nope`, which the table does not have"),
+        (
+            unlisted,
+            "the configuration does not say what to do with columns `name`, `note`; ",
+        ),
+        (
+            missing,
+            "the configuration names column `nope`, which the table does not have",
+        ),
         (quarantine, "`on_error = \"quarantine\"` is not available yet"),
         (key, "there is no key `nope`; keys are `pii`"),
         (TransformSpec::new("nope"), "there is no plugin `nope` in "),
@@ -127,7 +133,10 @@ fn pins_and_versions_are_held() {
         ..upper()
     };
     let error = bench.fails(pinned("00".repeat(32))).to_string();
-    assert!(error.contains("upper.wasm has SHA-256") && error.contains("is pinned"), "{error}");
+    assert!(
+        error.contains("upper.wasm has SHA-256") && error.contains("is pinned"),
+        "{error}"
+    );
     let provenance = bench.open(&[upper()], &[]).unwrap().provenance()[0].clone();
     assert!(bench.open(&[pinned(provenance.sha256.to_uppercase())], &[]).is_ok());
     // The version inside the component counts, and a file's name may not contradict it.

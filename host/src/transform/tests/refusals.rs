@@ -18,7 +18,10 @@ fn traps_and_limits_have_names() {
     let bench = Bench::new(&["badguest", "upper"]);
     let stack = format!("overran its stack of {} bytes", 512 << 10);
     for (behave, expected) in [
-        ("trap", "the component trapped: wasm trap: wasm `unreachable` instruction executed"),
+        (
+            "trap",
+            "the component trapped: wasm trap: wasm `unreachable` instruction executed",
+        ),
         ("panic", "trapped"),
         ("trap-in-open", "trapped"),
         ("eat-memory", "overran its memory limit of 268435456 bytes"),
@@ -48,7 +51,10 @@ fn a_large_cell_meets_the_memory_limit_and_not_the_hosts() {
     let chain = bench.open(&[small], &[]).unwrap();
     let cell = "x".repeat(64 << 20);
     let error = chain.apply(&people_batch(&[2], vec![Some(&cell)])).unwrap_err();
-    assert!(error.to_string().contains("overran its memory limit of 16777216 bytes"), "{error}");
+    assert!(
+        error.to_string().contains("overran its memory limit of 16777216 bytes"),
+        "{error}"
+    );
     assert!(chain.apply(&four()).is_ok());
 }
 
@@ -94,14 +100,29 @@ fn answers_that_are_none_are_refused() {
         ("too-many-columns", "1 computed columns are expected and 2 came"),
         ("too-few-columns", "1 computed columns are expected and 0 came"),
         ("reject-beyond", "it rejects row 4 of a batch of 4 rows"),
-        ("split-update", "it drops one of the two rows of the update in rows 1 and 2"),
+        (
+            "split-update",
+            "it drops one of the two rows of the update in rows 1 and 2",
+        ),
         ("short-dropped", "the bitmap of dropped rows has 0 bytes instead of 1"),
-        ("unknown-column", "output column `x` passes a column that the input does not have"),
+        (
+            "unknown-column",
+            "output column `x` passes a column that the input does not have",
+        ),
         ("unknown-read", "read 2 is no column of the input"),
         ("duplicate-outputs", "output column `MADE` has the name of another one"),
-        ("fake-start-lsn", "output column `_start_lsn` has the name of a column of sluice's own"),
-        ("renamed-to-start-lsn", "output column `_start_lsn` has the name of a column of sluice's own"),
-        ("forbidden-name", "output column `a;b` has an empty name, or one with a character that Delta refuses"),
+        (
+            "fake-start-lsn",
+            "output column `_start_lsn` has the name of a column of sluice's own",
+        ),
+        (
+            "renamed-to-start-lsn",
+            "output column `_start_lsn` has the name of a column of sluice's own",
+        ),
+        (
+            "forbidden-name",
+            "output column `a;b` has an empty name, or one with a character that Delta refuses",
+        ),
         ("decimal-too-wide", "output column `made` has no valid decimal type"),
     ] {
         let error = bench.fails(bad(behave));
@@ -139,7 +160,10 @@ fn rejects_and_refusals_name_the_row_and_show_no_word_of_the_guest() {
         assert_eq!(error.to_string(), format!("{at}{expected}"));
         assert_eq!(error.kind(), ErrorKind::ComponentRefused);
     }
-    says(&bench.fails(bad("error-with-secret")), "the component refused the batch with code ");
+    says(
+        &bench.fails(bad("error-with-secret")),
+        "the component refused the batch with code ",
+    );
     // Rows are counted in the chunk as it was read, also after an earlier step dropped some.
     let chain = bench.open(&[bad("drop-updates"), bad("reject")], &[]);
     // The second guest would make a second column of the same name.
@@ -154,7 +178,10 @@ fn rows_are_counted_in_the_chunk_as_it_was_read() {
     let input = people_batch(&[3, 4, 2], vec![Some("a"), Some("b"), Some("c")]);
     let error = chain.apply(&input).unwrap_err().to_string();
     assert!(error.contains("transform 3"), "{error}");
-    assert!(error.contains("row 2 of the chunk (LSN 0x00000000000000000002)"), "{error}");
+    assert!(
+        error.contains("row 2 of the chunk (LSN 0x00000000000000000002)"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -55,7 +55,11 @@ impl StatementContext {
 
     /// The database user of the login; none for the sysadmin, who is `dbo`.
     pub fn user(&self) -> Option<&Arc<User>> {
-        if self.admin { None } else { self.catalog.user_of_login(&self.login) }
+        if self.admin {
+            None
+        } else {
+            self.catalog.user_of_login(&self.login)
+        }
     }
 
     /// Whether the session's user is `dbo` or a member of `db_owner`.
@@ -65,7 +69,10 @@ impl StatementContext {
 
     /// Whether the user may act on (columns of) a table.
     pub fn allows(&self, action: Action, table: &Table, columns: Option<&[i64]>) -> bool {
-        self.admin || self.user().is_some_and(|u| self.catalog.allows(u, action, table, columns))
+        self.admin
+            || self
+                .user()
+                .is_some_and(|u| self.catalog.allows(u, action, table, columns))
     }
 
     /// Whether the user sees a table in the catalogue views and metadata functions: any grant on it will do.
@@ -78,7 +85,10 @@ impl StatementContext {
         };
         self.catalog.schema_name(table.schema_id) == "cdc"
             || self.allows(Action::Select, table, Some(&[]))
-            || table.grants.iter().any(|g| !g.deny && self.catalog.is_member(user, &g.grantee))
+            || table
+                .grants
+                .iter()
+                .any(|g| !g.deny && self.catalog.is_member(user, &g.grantee))
     }
 }
 

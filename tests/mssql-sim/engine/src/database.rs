@@ -84,7 +84,14 @@ impl Database {
     ///
     /// # Errors
     /// SQLite's.
-    pub fn open(dir: &Path, id: i64, name: &str, created: i64, utc_offset_minutes: i16, durable: bool) -> Result<Arc<Database>> {
+    pub fn open(
+        dir: &Path,
+        id: i64,
+        name: &str,
+        created: i64,
+        utc_offset_minutes: i16,
+        durable: bool,
+    ) -> Result<Arc<Database>> {
         let main_file = dir.join(format!("{id}.mdf.sqlite"));
         let cdc_file = dir.join(format!("{id}.cdc.sqlite"));
         let conn = connect_files(&main_file, &cdc_file, durable)?;
@@ -93,9 +100,36 @@ impl Database {
         if conn.query_row("SELECT count(*) FROM main._sim_object", [], |r| r.get::<_, i64>(0))? == 0 {
             conn.execute_batch("BEGIN; INSERT INTO main._sim_lock VALUES (0);")?;
             put(&conn, 1, SETTINGS_ID, &Object::Settings(Settings::default()))?;
-            put(&conn, 1, DBO, &Object::Schema(Schema { id: DBO, name: "dbo".into() }))?;
-            for (id, name) in [(16_384, "db_owner"), (16_390, "db_datareader"), (16_391, "db_datawriter"), (16_385, "db_accessadmin"), (16_387, "db_ddladmin"), (16_389, "db_backupoperator")] {
-                put(&conn, 1, id, &Object::User(User { id, name: name.into(), login: None, is_role: true, roles: Vec::new(), grants: Vec::new() }))?;
+            put(
+                &conn,
+                1,
+                DBO,
+                &Object::Schema(Schema {
+                    id: DBO,
+                    name: "dbo".into(),
+                }),
+            )?;
+            for (id, name) in [
+                (16_384, "db_owner"),
+                (16_390, "db_datareader"),
+                (16_391, "db_datawriter"),
+                (16_385, "db_accessadmin"),
+                (16_387, "db_ddladmin"),
+                (16_389, "db_backupoperator"),
+            ] {
+                put(
+                    &conn,
+                    1,
+                    id,
+                    &Object::User(User {
+                        id,
+                        name: name.into(),
+                        login: None,
+                        is_role: true,
+                        roles: Vec::new(),
+                        grants: Vec::new(),
+                    }),
+                )?;
             }
             conn.execute_batch("COMMIT")?;
         }
@@ -104,7 +138,11 @@ impl Database {
         let mut last = Lsn::ZERO;
         if let Some(table) = version.table(Some("cdc"), "lsn_time_mapping") {
             let entry: Option<(Vec<u8>, i64)> = conn
-                .query_row(&format!("SELECT c1, c3 FROM {} ORDER BY c1 DESC LIMIT 1", table.sql_name()), [], |r| Ok((r.get(0)?, r.get(1)?)))
+                .query_row(
+                    &format!("SELECT c1, c3 FROM {} ORDER BY c1 DESC LIMIT 1", table.sql_name()),
+                    [],
+                    |r| Ok((r.get(0)?, r.get(1)?)),
+                )
                 .optional()?;
             if let Some((lsn, at)) = entry {
                 state.max_lsn = Some(Lsn::of(&lsn));
@@ -113,7 +151,9 @@ impl Database {
             }
         }
         state.captured_tx = conn
-            .query_row("SELECT value FROM cdc._sim_state WHERE name = 'captured_tx'", [], |r| r.get(0))
+            .query_row("SELECT value FROM cdc._sim_state WHERE name = 'captured_tx'", [], |r| {
+                r.get(0)
+            })
             .optional()?
             .unwrap_or(0);
         {
@@ -127,7 +167,11 @@ impl Database {
         }
         let logged: Option<Vec<u8>> = conn.query_row("SELECT max(lsn) FROM main._sim_tx", [], |r| r.get(0))?;
         last = last.max(logged.map_or(Lsn::ZERO, |l| Lsn::of(&l)));
-        let last_tx: i64 = conn.query_row("SELECT max(ifnull(max(tx), 0), ?1) FROM main._sim_tx", [state.captured_tx], |r| r.get(0))?;
+        let last_tx: i64 = conn.query_row(
+            "SELECT max(ifnull(max(tx), 0), ?1) FROM main._sim_tx",
+            [state.captured_tx],
+            |r| r.get(0),
+        )?;
         let mut identities = HashMap::new();
         {
             let mut statement = conn.prepare("SELECT object_id, value FROM main._sim_identity")?;
@@ -202,13 +246,18 @@ impl Database {
         Ok(found.flatten().map(|l| Lsn::of(&l)))
     }
 
-    fn ask_mapping<T: rusqlite::types::FromSql>(&self, query: &str, with: &[&dyn rusqlite::ToSql]) -> Result<Option<T>> {
+    fn ask_mapping<T: rusqlite::types::FromSql>(
+        &self,
+        query: &str,
+        with: &[&dyn rusqlite::ToSql],
+    ) -> Result<Option<T>> {
         let conn = self.agent.lock();
         let catalog = crate::catalog::load(&conn, &Arc::new(Catalog::default()))?;
         let Some(table) = catalog.table(Some("cdc"), "lsn_time_mapping") else {
             return Ok(None);
         };
-        conn.query_row(&query.replace("{}", &table.sql_name()), with, |r| r.get(0)).optional()
+        conn.query_row(&query.replace("{}", &table.sql_name()), with, |r| r.get(0))
+            .optional()
     }
 
     /// Removes the files. Call it when no session is left in the database.

@@ -15,12 +15,12 @@ use rusqlite::{Connection, params};
 use sha2::{Digest, Sha256};
 
 use crate::{
+    catalog::same_name,
     cdc::agent,
     database::Database,
     error::{SqlResult, cannot_open_database, login_failed, sql_error, storage_fault},
     exec::Session,
     functions::now_local,
-    catalog::same_name,
     result::SqlError,
 };
 
@@ -147,18 +147,27 @@ impl Engine {
     pub fn open(options: EngineOptions) -> Result<Arc<Engine>, OpenError> {
         let (dir, temporary) = match &options.data_dir {
             Some(dir) => {
-                std::fs::create_dir_all(dir).map_err(|source| OpenError::Folder { path: dir.clone(), source })?;
+                std::fs::create_dir_all(dir).map_err(|source| OpenError::Folder {
+                    path: dir.clone(),
+                    source,
+                })?;
                 (dir.clone(), None)
             }
             None => {
                 let temporary = tempfile::Builder::new()
                     .prefix("mssql-sim-")
                     .tempdir()
-                    .map_err(|source| OpenError::Folder { path: std::env::temp_dir(), source })?;
+                    .map_err(|source| OpenError::Folder {
+                        path: std::env::temp_dir(),
+                        source,
+                    })?;
                 (temporary.path().to_owned(), Some(temporary))
             }
         };
-        let storage = |source| OpenError::Storage { path: dir.clone(), source };
+        let storage = |source| OpenError::Storage {
+            path: dir.clone(),
+            source,
+        };
         let registry = Connection::open(dir.join("server.sqlite")).map_err(storage)?;
         registry
             .execute_batch(
@@ -170,17 +179,32 @@ impl Engine {
         let created = now_local(options.utc_offset_minutes).0;
         for (id, name) in [(1, "master"), (2, "tempdb"), (3, "model"), (4, "msdb")] {
             registry
-                .execute("INSERT OR IGNORE INTO databases VALUES (?1, ?2, ?3)", params![id, name, created])
+                .execute(
+                    "INSERT OR IGNORE INTO databases VALUES (?1, ?2, ?3)",
+                    params![id, name, created],
+                )
                 .map_err(storage)?;
         }
         let known: Vec<(i64, String, i64)> = {
-            let mut statement = registry.prepare("SELECT id, name, created FROM databases").map_err(storage)?;
-            let rows = statement.query_map([], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?))).map_err(storage)?;
+            let mut statement = registry
+                .prepare("SELECT id, name, created FROM databases")
+                .map_err(storage)?;
+            let rows = statement
+                .query_map([], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))
+                .map_err(storage)?;
             rows.collect::<rusqlite::Result<_>>().map_err(storage)?
         };
         let mut databases = BTreeMap::new();
         for (id, name, created) in known {
-            let database = Database::open(&dir, id, &name, created, options.utc_offset_minutes, temporary.is_none()).map_err(storage)?;
+            let database = Database::open(
+                &dir,
+                id,
+                &name,
+                created,
+                options.utc_offset_minutes,
+                temporary.is_none(),
+            )
+            .map_err(storage)?;
             databases.insert(id, database);
         }
         let engine = Arc::new_cyclic(|me| Engine {
@@ -218,7 +242,11 @@ impl Engine {
 
     /// A database by name.
     pub(crate) fn database(&self, name: &str) -> Option<Arc<Database>> {
-        self.databases.read().values().find(|d| same_name(&d.name, name)).cloned()
+        self.databases
+            .read()
+            .values()
+            .find(|d| same_name(&d.name, name))
+            .cloned()
     }
 
     /// Whether a login is the sysadmin.
@@ -233,7 +261,9 @@ impl Engine {
         }
         self.registry
             .lock()
-            .query_row("SELECT count(*) FROM logins WHERE name = ?1", [login], |r| r.get::<_, i64>(0))
+            .query_row("SELECT count(*) FROM logins WHERE name = ?1", [login], |r| {
+                r.get::<_, i64>(0)
+            })
             .map(|n| n > 0)
             .map_err(|e| storage_fault(&e))
     }
@@ -245,7 +275,9 @@ impl Engine {
         }
         self.registry
             .lock()
-            .query_row("SELECT max(rowid) + 256 FROM logins WHERE name = ?1", [login], |r| r.get(0))
+            .query_row("SELECT max(rowid) + 256 FROM logins WHERE name = ?1", [login], |r| {
+                r.get(0)
+            })
             .map_err(|e| storage_fault(&e))
     }
 
@@ -253,14 +285,19 @@ impl Engine {
     pub(crate) fn create_database(&self, name: &str) -> SqlResult<()> {
         let mut databases = self.databases.write();
         if databases.values().any(|d| same_name(&d.name, name)) {
-            let mut error = sql_error(1801, 16, format!("Database '{name}' already exists. Choose a different database name."));
+            let mut error = sql_error(
+                1801,
+                16,
+                format!("Database '{name}' already exists. Choose a different database name."),
+            );
             error.state = 3;
             return Err(error);
         }
         let id = databases.keys().max().map_or(5, |id| id + 1);
         let created = now_local(self.options.utc_offset_minutes).0;
         let durable = self.options.data_dir.is_some();
-        let database = Database::open(&self.dir, id, name, created, self.options.utc_offset_minutes, durable).map_err(|e| storage_fault(&e))?;
+        let database = Database::open(&self.dir, id, name, created, self.options.utc_offset_minutes, durable)
+            .map_err(|e| storage_fault(&e))?;
         self.registry
             .lock()
             .execute("INSERT INTO databases VALUES (?1, ?2, ?3)", params![id, name, created])
@@ -279,28 +316,45 @@ impl Engine {
             ));
         };
         if database.id <= 4 {
-            return Err(sql_error(3708, 16, format!("Cannot drop the database '{name}' because it is a system database.")));
+            return Err(sql_error(
+                3708,
+                16,
+                format!("Cannot drop the database '{name}' because it is a system database."),
+            ));
         }
         if self.sessions.lock().get(&database.id).copied().unwrap_or(0) > 0 {
-            return Err(sql_error(3702, 16, format!("Cannot drop database \"{name}\" because it is currently in use.")));
+            return Err(sql_error(
+                3702,
+                16,
+                format!("Cannot drop database \"{name}\" because it is currently in use."),
+            ));
         }
         self.databases.write().remove(&database.id);
         self.registry
             .lock()
             .execute("DELETE FROM databases WHERE id = ?1", [database.id])
             .map_err(|e| storage_fault(&e))?;
-        database
-            .delete_files()
-            .map_err(|e| sql_error(50000, 16, format!("mssql-sim: cannot delete the files of database '{name}': {e}")))
+        database.delete_files().map_err(|e| {
+            sql_error(
+                50000,
+                16,
+                format!("mssql-sim: cannot delete the files of database '{name}': {e}"),
+            )
+        })
     }
 
     /// Makes a login, or changes its password.
     pub(crate) fn put_login(&self, name: &str, password: &str, replace: bool) -> SqlResult<()> {
         if !replace && self.has_login(name)? {
-            return Err(sql_error(15025, 16, format!("The server principal '{name}' already exists.")));
+            return Err(sql_error(
+                15025,
+                16,
+                format!("The server principal '{name}' already exists."),
+            ));
         }
         let mut salt = [0_u8; 16];
-        getrandom::fill(&mut salt).map_err(|e| sql_error(50000, 16, format!("mssql-sim: the system gives no randomness: {e}")))?;
+        getrandom::fill(&mut salt)
+            .map_err(|e| sql_error(50000, 16, format!("mssql-sim: the system gives no randomness: {e}")))?;
         self.registry
             .lock()
             .execute(
@@ -332,10 +386,12 @@ impl Engine {
         if self.is_admin(user) {
             return password == self.options.admin_password;
         }
-        let stored: Result<(Vec<u8>, Vec<u8>), _> = self
-            .registry
-            .lock()
-            .query_row("SELECT salt, hash FROM logins WHERE name = ?1", [user], |r| Ok((r.get(0)?, r.get(1)?)));
+        let stored: Result<(Vec<u8>, Vec<u8>), _> =
+            self.registry
+                .lock()
+                .query_row("SELECT salt, hash FROM logins WHERE name = ?1", [user], |r| {
+                    Ok((r.get(0)?, r.get(1)?))
+                });
         stored.is_ok_and(|(salt, wanted)| hash(&salt, password) == wanted)
     }
 }

@@ -63,31 +63,19 @@ pub fn undeclared(name: &str) -> SqlError {
 
 /// 195: an unknown built-in function.
 pub fn unknown_function(name: &str) -> SqlError {
-    let mut error = sql_error(
-        195,
-        15,
-        format!("'{name}' is not a recognized built-in function name."),
-    );
+    let mut error = sql_error(195, 15, format!("'{name}' is not a recognized built-in function name."));
     error.state = 10;
     error
 }
 
 /// 174: a function that takes a fixed number of arguments got another number.
 pub fn argument_count(name: &str, wanted: usize) -> SqlError {
-    sql_error(
-        174,
-        15,
-        format!("The {name} function requires {wanted} argument(s)."),
-    )
+    sql_error(174, 15, format!("The {name} function requires {wanted} argument(s)."))
 }
 
 /// 206: two types that have nothing to do with each other.
 pub fn type_clash(from: &str, to: &str) -> SqlError {
-    let mut error = sql_error(
-        206,
-        16,
-        format!("Operand type clash: {from} is incompatible with {to}"),
-    );
+    let mut error = sql_error(206, 16, format!("Operand type clash: {from} is incompatible with {to}"));
     error.state = 2;
     error
 }
@@ -143,11 +131,7 @@ pub fn conversion_failed(from: &str, text: &str, to: &str) -> SqlError {
 
 /// 8114: text that is no decimal, float or money.
 pub fn conversion_error(from: &str, to: &str) -> SqlError {
-    let mut error = sql_error(
-        8114,
-        16,
-        format!("Error converting data type {from} to {to}."),
-    );
+    let mut error = sql_error(8114, 16, format!("Error converting data type {from} to {to}."));
     error.state = 5;
     error
 }
@@ -199,13 +183,7 @@ pub fn permission_denied(action: &str, object: &str, database: &str, schema: &st
 }
 
 /// 230: a permission on a column that the login does not hold.
-pub fn column_permission_denied(
-    action: &str,
-    column: &str,
-    object: &str,
-    database: &str,
-    schema: &str,
-) -> SqlError {
+pub fn column_permission_denied(action: &str, column: &str, object: &str, database: &str, schema: &str) -> SqlError {
     sql_error(
         230,
         14,
@@ -232,9 +210,5 @@ pub fn cannot_open_database(database: &str) -> SqlError {
 /// What SQLite itself reports as a fault of the stand-in (a full disk, a damaged file, SQL that was generated wrongly):
 /// 823-like severity would end the connection, so it is a class 16 error that names its origin.
 pub fn storage_fault(error: &rusqlite::Error) -> SqlError {
-    sql_error(
-        50000,
-        16,
-        format!("mssql-sim: the storage engine reports: {error}"),
-    )
+    sql_error(50000, 16, format!("mssql-sim: the storage engine reports: {error}"))
 }

@@ -48,8 +48,21 @@ impl Binder<'_> {
         let (args, distinct, star) = arguments(function)?;
         if matches!(
             upper.as_str(),
-            "COUNT" | "COUNT_BIG" | "SUM" | "AVG" | "MIN" | "MAX" | "STRING_AGG" | "ROW_NUMBER" | "RANK" | "DENSE_RANK" | "NTILE" | "LAG"
-                | "LEAD" | "FIRST_VALUE" | "LAST_VALUE"
+            "COUNT"
+                | "COUNT_BIG"
+                | "SUM"
+                | "AVG"
+                | "MIN"
+                | "MAX"
+                | "STRING_AGG"
+                | "ROW_NUMBER"
+                | "RANK"
+                | "DENSE_RANK"
+                | "NTILE"
+                | "LAG"
+                | "LEAD"
+                | "FIRST_VALUE"
+                | "LAST_VALUE"
         ) {
             return self.aggregate(&upper, &args, distinct, star, function, scope);
         }
@@ -60,7 +73,13 @@ impl Binder<'_> {
     }
 
     fn scalar(&mut self, name: &str, upper: &str, args: &[&Expr], scope: &Scope<'_>) -> SqlResult<Bound> {
-        let exactly = |n: usize| if args.len() == n { Ok(()) } else { Err(argument_count(&name.to_lowercase(), n)) };
+        let exactly = |n: usize| {
+            if args.len() == n {
+                Ok(())
+            } else {
+                Err(argument_count(&name.to_lowercase(), n))
+            }
+        };
         match upper {
             "ISNULL" => {
                 exactly(2)?;
@@ -97,7 +116,11 @@ impl Binder<'_> {
                 let (a, b) = (self.expr(args[0], scope)?, self.expr(args[1], scope)?);
                 let condition = self.compare("=", a.clone(), b)?;
                 let sql = self.emit(&a);
-                Ok(Bound::sql(format!("CASE WHEN {condition} THEN NULL ELSE {sql} END"), a.ty, true))
+                Ok(Bound::sql(
+                    format!("CASE WHEN {condition} THEN NULL ELSE {sql} END"),
+                    a.ty,
+                    true,
+                ))
             }
             "IIF" => {
                 exactly(3)?;
@@ -120,11 +143,18 @@ impl Binder<'_> {
                 exactly(1)?;
                 let part = DatePart::by_name(upper, name)?;
                 let value = self.expr(args[0], scope)?;
-                self.call(Func::DatePart, vec![Bound::constant(Value::Int(part as i64), SqlType::Int), value])
+                self.call(
+                    Func::DatePart,
+                    vec![Bound::constant(Value::Int(part as i64), SqlType::Int), value],
+                )
             }
             "DATEADD" | "DATEDIFF" | "DATEPART" | "DATENAME" => {
                 let Some((Expr::Identifier(part), rest)) = args.split_first().map(|(p, r)| (*p, r)) else {
-                    return Err(sql_error(1023, 15, format!("Invalid parameter 1 specified for {}.", name.to_lowercase())));
+                    return Err(sql_error(
+                        1023,
+                        15,
+                        format!("Invalid parameter 1 specified for {}.", name.to_lowercase()),
+                    ));
                 };
                 let part = DatePart::by_name(&part.value, name)?;
                 let mut bound = vec![Bound::constant(Value::Int(part as i64), SqlType::Int)];
@@ -148,13 +178,20 @@ impl Binder<'_> {
     fn context_call(&mut self, func: ContextFunc, ty: SqlType, args: &[Bound]) -> SqlResult<Bound> {
         let described: Vec<_> = args.iter().map(Bound::argument).collect();
         if func.foldable(&described) {
-            let values: Vec<(Value, SqlType)> = described.into_iter().filter_map(|a| Some((a.constant?, a.ty))).collect();
+            let values: Vec<(Value, SqlType)> = described
+                .into_iter()
+                .filter_map(|a| Some((a.constant?, a.ty)))
+                .collect();
             let mut bound = Bound::constant(func.answer(self.ctx, &values)?, ty);
             bound.nullable = true;
             return Ok(bound);
         }
         let list = self.argument_list(args);
-        Ok(Bound::sql(format!("tctx({}, {}{list})", func as i64, code_of(ty)), ty, true))
+        Ok(Bound::sql(
+            format!("tctx({}, {}{list})", func as i64, code_of(ty)),
+            ty,
+            true,
+        ))
     }
 
     /// A call of a function by name.
@@ -170,12 +207,19 @@ impl Binder<'_> {
         let described: Vec<_> = args.iter().map(Bound::argument).collect();
         let ty = func.result_type(&described)?;
         if (!func.is_volatile() || self.fold_volatile) && described.iter().all(|a| a.constant.is_some()) {
-            let values: Vec<(Value, SqlType)> = described.into_iter().filter_map(|a| Some((a.constant?, a.ty))).collect();
+            let values: Vec<(Value, SqlType)> = described
+                .into_iter()
+                .filter_map(|a| Some((a.constant?, a.ty)))
+                .collect();
             return Ok(Bound::constant(func.call(&values, ty)?, ty));
         }
         let list = self.argument_list(&args);
         let entry = if func.is_volatile() { "tvol" } else { "tfunc" };
-        Ok(Bound::sql(format!("{entry}({}, {}{list})", func as i64, code_of(ty)), ty, true))
+        Ok(Bound::sql(
+            format!("{entry}({}, {}{list})", func as i64, code_of(ty)),
+            ty,
+            true,
+        ))
     }
 
     fn argument_list(&mut self, args: &[Bound]) -> String {
@@ -187,17 +231,36 @@ impl Binder<'_> {
         list
     }
 
-    fn aggregate(&mut self, name: &str, args: &[&Expr], distinct: bool, star: bool, function: &Function, scope: &Scope<'_>) -> SqlResult<Bound> {
+    fn aggregate(
+        &mut self,
+        name: &str,
+        args: &[&Expr],
+        distinct: bool,
+        star: bool,
+        function: &Function,
+        scope: &Scope<'_>,
+    ) -> SqlResult<Bound> {
         let windowed = function.over.is_some();
-        let ranking = !matches!(name, "COUNT" | "COUNT_BIG" | "SUM" | "AVG" | "MIN" | "MAX" | "STRING_AGG");
+        let ranking = !matches!(
+            name,
+            "COUNT" | "COUNT_BIG" | "SUM" | "AVG" | "MIN" | "MAX" | "STRING_AGG"
+        );
         if ranking && !windowed {
-            return Err(sql_error(10753, 15, format!("The function '{name}' must have an OVER clause.")));
+            return Err(sql_error(
+                10753,
+                15,
+                format!("The function '{name}' must have an OVER clause."),
+            ));
         }
         // Within an aggregate any column may stand; within a window function what grouping leaves.
         let before = scope.free.get();
         if !windowed {
             if before && scope.aggregates.get() {
-                return Err(sql_error(130, 15, "Cannot perform an aggregate function on an expression containing an aggregate or a subquery."));
+                return Err(sql_error(
+                    130,
+                    15,
+                    "Cannot perform an aggregate function on an expression containing an aggregate or a subquery.",
+                ));
             }
             scope.aggregates.set(true);
             scope.free.set(true);
@@ -222,7 +285,11 @@ impl Binder<'_> {
                     return Err(argument_count(&name.to_lowercase(), 1));
                 };
                 let sql = self.emit(arg);
-                Ok(Bound::sql(format!("count({word}{sql}{}){over}", collation(arg.ty, arg.binary)), ty, false))
+                Ok(Bound::sql(
+                    format!("count({word}{sql}{}){over}", collation(arg.ty, arg.binary)),
+                    ty,
+                    false,
+                ))
             }
             "MIN" | "MAX" | "SUM" | "AVG" => {
                 let [arg] = bound.as_slice() else {
@@ -246,7 +313,10 @@ impl Binder<'_> {
                 };
                 let (text, separator) = (text.clone(), separator.clone());
                 let target = SqlType::NVarChar(Length::Max);
-                let (text, separator) = (self.cast(text, target, 0, false)?, self.cast(separator, target, 0, false)?);
+                let (text, separator) = (
+                    self.cast(text, target, 0, false)?,
+                    self.cast(separator, target, 0, false)?,
+                );
                 let (a, b) = (self.emit(&text), self.emit(&separator));
                 let mut order = String::new();
                 if !function.within_group.is_empty() {
@@ -256,7 +326,11 @@ impl Binder<'_> {
                 }
                 Ok(Bound::sql(format!("string_agg({a}, {b}{order}){over}"), target, true))
             }
-            "ROW_NUMBER" | "RANK" | "DENSE_RANK" => Ok(Bound::sql(format!("{}(){over}", name.to_lowercase()), SqlType::BigInt, true)),
+            "ROW_NUMBER" | "RANK" | "DENSE_RANK" => Ok(Bound::sql(
+                format!("{}(){over}", name.to_lowercase()),
+                SqlType::BigInt,
+                true,
+            )),
             "NTILE" => {
                 let arg = first.ok_or_else(|| argument_count("ntile", 1))?;
                 let sql = self.emit(arg);
@@ -272,7 +346,11 @@ impl Binder<'_> {
                     let default = self.coerce(default.clone(), arg.ty)?;
                     list.push_str(&format!(", {}", self.emit(&default)));
                 }
-                Ok(Bound::sql(format!("{}({list}){over}", name.to_lowercase()), arg.ty, true))
+                Ok(Bound::sql(
+                    format!("{}({list}){over}", name.to_lowercase()),
+                    arg.ty,
+                    true,
+                ))
             }
         }
     }

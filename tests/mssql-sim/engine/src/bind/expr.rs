@@ -28,7 +28,9 @@ impl Binder<'_> {
 
     fn expr_inner(&mut self, expr: &Expr, scope: &Scope<'_>) -> SqlResult<Bound> {
         match expr {
-            Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.starts_with('@') => self.variable(&ident.value),
+            Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.starts_with('@') => {
+                self.variable(&ident.value)
+            }
             Expr::Identifier(ident) => self.column(scope, &ident.value),
             Expr::CompoundIdentifier(parts) => {
                 let parts: Vec<String> = parts.iter().map(|p| p.value.clone()).collect();
@@ -36,22 +38,43 @@ impl Binder<'_> {
             }
             Expr::Value(value) => literal(&value.value),
             Expr::Nested(inner) => self.expr(inner, scope),
-            Expr::UnaryOp { op: UnaryOperator::Plus, expr } => self.expr(expr, scope),
-            Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
+            Expr::UnaryOp {
+                op: UnaryOperator::Plus,
+                expr,
+            } => self.expr(expr, scope),
+            Expr::UnaryOp {
+                op: UnaryOperator::Minus,
+                expr,
+            } => {
                 let inner = self.expr(expr, scope)?;
                 if !inner.ty.is_number() {
-                    return Err(sql_error(8117, 16, format!("Operand data type {} is invalid for minus operator.", inner.ty)));
+                    return Err(sql_error(
+                        8117,
+                        16,
+                        format!("Operand data type {} is invalid for minus operator.", inner.ty),
+                    ));
                 }
-                let ty = if matches!(inner.ty, SqlType::TinyInt | SqlType::Bit) { SqlType::SmallInt } else { inner.ty };
+                let ty = if matches!(inner.ty, SqlType::TinyInt | SqlType::Bit) {
+                    SqlType::SmallInt
+                } else {
+                    inner.ty
+                };
                 match &inner.code {
                     Code::Const(value) => Ok(Bound::constant(negate(value, ty)?, ty)),
                     Code::Sql(sql) => Ok(Bound::sql(format!("tneg({sql}, {})", code_of(ty)), ty, inner.nullable)),
                 }
             }
-            Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr } => {
+            Expr::UnaryOp {
+                op: UnaryOperator::BitwiseNot,
+                expr,
+            } => {
                 let inner = self.expr(expr, scope)?;
                 if !inner.ty.is_integer() {
-                    return Err(sql_error(8117, 16, format!("Operand data type {} is invalid for '~' operator.", inner.ty)));
+                    return Err(sql_error(
+                        8117,
+                        16,
+                        format!("Operand data type {} is invalid for '~' operator.", inner.ty),
+                    ));
                 }
                 let sql = self.emit(&inner);
                 let mask = match inner.ty {
@@ -76,12 +99,20 @@ impl Binder<'_> {
                 let (left, right) = (self.expr(left, scope)?, self.expr(right, scope)?);
                 self.arithmetic(op, left, right)
             }
-            Expr::Cast { kind, expr, data_type, .. } => {
+            Expr::Cast {
+                kind, expr, data_type, ..
+            } => {
                 let to = cast_type(&data_type.to_string())?;
                 let inner = self.expr(expr, scope)?;
                 self.explicit(inner, to, 0, *kind == CastKind::TryCast)
             }
-            Expr::Convert { is_try, expr, data_type, styles, .. } => {
+            Expr::Convert {
+                is_try,
+                expr,
+                data_type,
+                styles,
+                ..
+            } => {
                 let Some(data_type) = data_type else {
                     return Err(not_supported("USING"));
                 };
@@ -96,16 +127,31 @@ impl Binder<'_> {
                 };
                 self.explicit(inner, to, style, *is_try)
             }
-            Expr::Case { operand, conditions, else_result, .. } => self.case(operand.as_deref(), conditions, else_result.as_deref(), scope),
+            Expr::Case {
+                operand,
+                conditions,
+                else_result,
+                ..
+            } => self.case(operand.as_deref(), conditions, else_result.as_deref(), scope),
             Expr::Function(function) => self.function(function, scope),
-            Expr::Substring { expr, substring_from, substring_for, .. } => {
+            Expr::Substring {
+                expr,
+                substring_from,
+                substring_for,
+                ..
+            } => {
                 let mut args = vec![self.expr(expr, scope)?];
                 for part in [substring_from, substring_for].into_iter().flatten() {
                     args.push(self.expr(part, scope)?);
                 }
                 self.pure_call("SUBSTRING", args)
             }
-            Expr::Trim { expr, trim_where, trim_what: None, trim_characters: None } => {
+            Expr::Trim {
+                expr,
+                trim_where,
+                trim_what: None,
+                trim_characters: None,
+            } => {
                 let name = match trim_where {
                     Some(TrimWhereField::Leading) => "LTRIM",
                     Some(TrimWhereField::Trailing) => "RTRIM",
@@ -126,7 +172,11 @@ impl Binder<'_> {
                 let mut inner = self.expr(expr, scope)?;
                 let name = collation.to_string().to_uppercase();
                 if !inner.ty.is_text() {
-                    return Err(sql_error(447, 16, format!("Expression type {} is invalid for COLLATE clause.", inner.ty)));
+                    return Err(sql_error(
+                        447,
+                        16,
+                        format!("Expression type {} is invalid for COLLATE clause.", inner.ty),
+                    ));
                 }
                 inner.binary = name.contains("_BIN") || name.contains("_CS");
                 Ok(inner)
@@ -180,7 +230,11 @@ impl Binder<'_> {
     fn explicit(&mut self, inner: Bound, to: SqlType, style: i64, attempt: bool) -> SqlResult<Bound> {
         let (from, untyped) = (inner.ty, inner.untyped);
         let clash = !untyped
-            && (from.is_number() && matches!(to, SqlType::Date | SqlType::Time(_) | SqlType::DateTime2(_) | SqlType::DateTimeOffset(_))
+            && (from.is_number()
+                && matches!(
+                    to,
+                    SqlType::Date | SqlType::Time(_) | SqlType::DateTime2(_) | SqlType::DateTimeOffset(_)
+                )
                 || from == SqlType::Date && to.is_number()
                 || from == SqlType::UniqueIdentifier && (to.is_number() || to.is_temporal()));
         if clash {
@@ -191,7 +245,13 @@ impl Binder<'_> {
         Ok(bound)
     }
 
-    fn case(&mut self, operand: Option<&Expr>, whens: &[CaseWhen], otherwise: Option<&Expr>, scope: &Scope<'_>) -> SqlResult<Bound> {
+    fn case(
+        &mut self,
+        operand: Option<&Expr>,
+        whens: &[CaseWhen],
+        otherwise: Option<&Expr>,
+        scope: &Scope<'_>,
+    ) -> SqlResult<Bound> {
         let operand = operand.map(|o| self.expr(o, scope)).transpose()?;
         let mut branches = Vec::with_capacity(whens.len() + 1);
         for when in whens {

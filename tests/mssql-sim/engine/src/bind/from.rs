@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr, Join, JoinConstraint, JoinOperator, TableAlias, TableFactor, TableWithJoins};
+use sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, Join, JoinConstraint, JoinOperator, TableAlias, TableFactor, TableWithJoins,
+};
 
 use super::{Binder, Scope, Source, SourceColumn, call::name_parts, query::CteFrame};
 use crate::{
@@ -26,20 +28,31 @@ impl Binder<'_> {
         for (i, source) in sources.iter().enumerate() {
             let twin = sources[..i].iter().any(|s| {
                 same_name(&s.name, &source.name)
-                    && s.schema.as_deref().zip(source.schema.as_deref()).is_none_or(|(a, b)| same_name(a, b))
+                    && s.schema
+                        .as_deref()
+                        .zip(source.schema.as_deref())
+                        .is_none_or(|(a, b)| same_name(a, b))
             });
             if twin {
                 return Err(sql_error(
                     1011,
                     15,
-                    format!("The correlation name '{}' is specified multiple times in a FROM clause.", source.name),
+                    format!(
+                        "The correlation name '{}' is specified multiple times in a FROM clause.",
+                        source.name
+                    ),
                 ));
             }
         }
         Ok((items.join(", "), sources))
     }
 
-    fn table_with_joins(&mut self, item: &TableWithJoins, outer: Option<&Scope<'_>>, sources: &mut Vec<Source>) -> SqlResult<String> {
+    fn table_with_joins(
+        &mut self,
+        item: &TableWithJoins,
+        outer: Option<&Scope<'_>>,
+        sources: &mut Vec<Source>,
+    ) -> SqlResult<String> {
         let first = sources.len();
         let mut sql = self.factor(&item.relation, outer, sources)?;
         for join in &item.joins {
@@ -48,7 +61,14 @@ impl Binder<'_> {
         Ok(sql)
     }
 
-    fn join(&mut self, join: &Join, outer: Option<&Scope<'_>>, sources: &mut Vec<Source>, first: usize, sql: &mut String) -> SqlResult<()> {
+    fn join(
+        &mut self,
+        join: &Join,
+        outer: Option<&Scope<'_>>,
+        sources: &mut Vec<Source>,
+        first: usize,
+        sql: &mut String,
+    ) -> SqlResult<()> {
         let (word, constraint) = match &join.join_operator {
             JoinOperator::Join(c) | JoinOperator::Inner(c) => ("JOIN", Some(c)),
             JoinOperator::Left(c) | JoinOperator::LeftOuter(c) => ("LEFT JOIN", Some(c)),
@@ -83,30 +103,57 @@ impl Binder<'_> {
         Ok(())
     }
 
-    fn factor(&mut self, factor: &TableFactor, outer: Option<&Scope<'_>>, sources: &mut Vec<Source>) -> SqlResult<String> {
+    fn factor(
+        &mut self,
+        factor: &TableFactor,
+        outer: Option<&Scope<'_>>,
+        sources: &mut Vec<Source>,
+    ) -> SqlResult<String> {
         match factor {
-            TableFactor::Table { name, alias, args, version: None, sample: None, .. } => {
+            TableFactor::Table {
+                name,
+                alias,
+                args,
+                version: None,
+                sample: None,
+                ..
+            } => {
                 let parts = name_parts(name);
                 match args {
                     Some(args) => self.table_function(&parts, &args.args, alias.as_ref(), outer, sources),
                     None => self.named(&parts, alias.as_ref(), sources),
                 }
             }
-            TableFactor::Derived { subquery, alias, lateral: false, .. } => {
+            TableFactor::Derived {
+                subquery,
+                alias,
+                lateral: false,
+                ..
+            } => {
                 let bound = self.query(subquery, outer)?;
                 let Some(alias) = alias else {
                     return Err(crate::error::syntax_near(")"));
                 };
                 self.derived(&bound.sql, &bound.columns, alias, sources)
             }
-            TableFactor::NestedJoin { table_with_joins, alias: None } => {
-                Ok(format!("({})", self.table_with_joins(table_with_joins, outer, sources)?))
-            }
+            TableFactor::NestedJoin {
+                table_with_joins,
+                alias: None,
+            } => Ok(format!(
+                "({})",
+                self.table_with_joins(table_with_joins, outer, sources)?
+            )),
             other => Err(not_supported(&other.to_string())),
         }
     }
 
-    fn derived(&mut self, sql: &str, columns: &[super::OutputColumn], alias: &TableAlias, sources: &mut Vec<Source>) -> SqlResult<String> {
+    fn derived(
+        &mut self,
+        sql: &str,
+        columns: &[super::OutputColumn],
+        alias: &TableAlias,
+        sources: &mut Vec<Source>,
+    ) -> SqlResult<String> {
         let x = self.alias();
         let mut made = Vec::with_capacity(columns.len());
         for (i, column) in columns.iter().enumerate() {
@@ -115,7 +162,11 @@ impl Binder<'_> {
                 return Err(sql_error(
                     8155,
                     16,
-                    format!("No column name was specified for column {} of '{}'.", i + 1, alias.name.value),
+                    format!(
+                        "No column name was specified for column {} of '{}'.",
+                        i + 1,
+                        alias.name.value
+                    ),
                 ));
             }
             made.push(SourceColumn {
@@ -158,7 +209,14 @@ impl Binder<'_> {
         if elsewhere {
             return Err(match database.and_then(|db| self.ctx.engine.database(db)) {
                 Some(_) => not_supported(&full),
-                None => sql_error(911, 16, format!("Database '{}' does not exist. Make sure that the name is entered correctly.", database.unwrap_or(""))),
+                None => sql_error(
+                    911,
+                    16,
+                    format!(
+                        "Database '{}' does not exist. Make sure that the name is entered correctly.",
+                        database.unwrap_or("")
+                    ),
+                ),
             });
         }
         let Some(table) = self.ctx.catalog.table(schema, name).cloned() else {
@@ -166,7 +224,12 @@ impl Binder<'_> {
         };
         let x = self.alias();
         self.note_read(table.id, None);
-        sources.push(read_table(&table, &x, alias.map(|a| a.name.value.as_str()), self.ctx.catalog.schema_name(table.schema_id)));
+        sources.push(read_table(
+            &table,
+            &x,
+            alias.map(|a| a.name.value.as_str()),
+            self.ctx.catalog.schema_name(table.schema_id),
+        ));
         Ok(format!("{} AS {x}", table.sql_name()))
     }
 
@@ -201,20 +264,34 @@ impl Binder<'_> {
         format!("temp.{table} AS {x}")
     }
 
-    fn cte(&mut self, at: usize, name: &str, alias: Option<&TableAlias>, sources: &mut Vec<Source>) -> SqlResult<String> {
+    fn cte(
+        &mut self,
+        at: usize,
+        name: &str,
+        alias: Option<&TableAlias>,
+        sources: &mut Vec<Source>,
+    ) -> SqlResult<String> {
         let frame: CteFrame = self.ctes[at].clone();
         let renamed = |columns: &[super::OutputColumn]| -> Vec<super::OutputColumn> {
             columns
                 .iter()
                 .enumerate()
-                .map(|(i, c)| super::OutputColumn { name: frame.columns.get(i).unwrap_or(&c.name).clone(), ..c.clone() })
+                .map(|(i, c)| super::OutputColumn {
+                    name: frame.columns.get(i).unwrap_or(&c.name).clone(),
+                    ..c.clone()
+                })
                 .collect()
         };
         let own;
         let alias = match alias {
             Some(a) => a,
             None => {
-                own = TableAlias { explicit: false, name: sqlparser::ast::Ident::new(name), columns: Vec::new(), at: None };
+                own = TableAlias {
+                    explicit: false,
+                    name: sqlparser::ast::Ident::new(name),
+                    columns: Vec::new(),
+                    at: None,
+                };
                 &own
             }
         };
@@ -232,14 +309,24 @@ impl Binder<'_> {
         self.derived(&bound.sql, &columns, alias, sources)
     }
 
-    fn table_function(&mut self, parts: &[String], args: &[FunctionArg], alias: Option<&TableAlias>, outer: Option<&Scope<'_>>, sources: &mut Vec<Source>) -> SqlResult<String> {
+    fn table_function(
+        &mut self,
+        parts: &[String],
+        args: &[FunctionArg],
+        alias: Option<&TableAlias>,
+        outer: Option<&Scope<'_>>,
+        sources: &mut Vec<Source>,
+    ) -> SqlResult<String> {
         let full = parts.join(".");
         let unknown = || invalid_object(&full);
         let [.., schema, name] = parts else {
             return Err(unknown());
         };
         let lower = name.to_lowercase();
-        let Some(instance) = lower.strip_prefix("fn_cdc_get_all_changes_").filter(|_| same_name(schema, "cdc")) else {
+        let Some(instance) = lower
+            .strip_prefix("fn_cdc_get_all_changes_")
+            .filter(|_| same_name(schema, "cdc"))
+        else {
             return Err(unknown());
         };
         let Some(instance) = self.ctx.catalog.instance(instance).cloned() else {
@@ -294,7 +381,11 @@ impl Binder<'_> {
         let state = self.ctx.database.cdc.lock();
         let (start, end) = (state.starts.get(&instance.id).copied(), state.max_lsn);
         drop(state);
-        if !crate::context::may_read_instance(self.ctx, instance) || start.is_none_or(|s| low < s) || end.is_none_or(|e| high > e) || low > high {
+        if !crate::context::may_read_instance(self.ctx, instance)
+            || start.is_none_or(|s| low < s)
+            || end.is_none_or(|e| high > e)
+            || low > high
+        {
             return Err(refused());
         }
         let old = match &filter.0 {
@@ -305,15 +396,32 @@ impl Binder<'_> {
         let Some(table) = self.ctx.catalog.tables.get(&instance.id).cloned() else {
             return Err(refused());
         };
-        let shown: Vec<_> = table.columns.iter().filter(|c| c.name != "__$end_lsn" && c.name != "__$command_id").collect();
-        let list: Vec<String> = shown.iter().enumerate().map(|(i, c)| format!("c{} AS c{}", c.id, i + 1)).collect();
+        let shown: Vec<_> = table
+            .columns
+            .iter()
+            .filter(|c| c.name != "__$end_lsn" && c.name != "__$command_id")
+            .collect();
+        let list: Vec<String> = shown
+            .iter()
+            .enumerate()
+            .map(|(i, c)| format!("c{} AS c{}", c.id, i + 1))
+            .collect();
         let bound = |l: Lsn| super::Bound::constant(Value::Bytes(l.0.to_vec()), SqlType::Binary(10));
         let (low, high) = (self.emit(&bound(low)), self.emit(&bound(high)));
         let only = if old { "" } else { " AND c4 <> 3" };
-        let sql = format!("SELECT {} FROM {} WHERE c1 >= {low} AND c1 <= {high}{only}", list.join(", "), table.sql_name());
+        let sql = format!(
+            "SELECT {} FROM {} WHERE c1 >= {low} AND c1 <= {high}{only}",
+            list.join(", "),
+            table.sql_name()
+        );
         let columns: Vec<super::OutputColumn> = shown
             .iter()
-            .map(|c| super::OutputColumn { name: c.name.clone(), ty: c.ty, nullable: c.nullable, binary: false })
+            .map(|c| super::OutputColumn {
+                name: c.name.clone(),
+                ty: c.ty,
+                nullable: c.nullable,
+                binary: false,
+            })
             .collect();
         let own;
         let alias = match alias {

@@ -19,22 +19,39 @@ pub(super) fn literal(literal: &Literal) -> SqlResult<Bound> {
         Literal::Number(text, _) => number(text),
         Literal::SingleQuotedString(text) => {
             let n = text.chars().count();
-            Ok(Bound::constant(Value::Text(text.clone()), SqlType::VarChar(length(n, 8000))))
+            Ok(Bound::constant(
+                Value::Text(text.clone()),
+                SqlType::VarChar(length(n, 8000)),
+            ))
         }
         Literal::NationalStringLiteral(text) => {
             let n = text.encode_utf16().count();
-            Ok(Bound::constant(Value::Text(text.clone()), SqlType::NVarChar(length(n, 4000))))
+            Ok(Bound::constant(
+                Value::Text(text.clone()),
+                SqlType::NVarChar(length(n, 4000)),
+            ))
         }
         Literal::HexStringLiteral(digits) => {
-            let padded = if digits.len() % 2 == 1 { format!("0{digits}") } else { digits.clone() };
+            let padded = if digits.len() % 2 == 1 {
+                format!("0{digits}")
+            } else {
+                digits.clone()
+            };
             let bytes: Option<Vec<u8>> = padded
                 .as_bytes()
                 .chunks(2)
-                .map(|pair| std::str::from_utf8(pair).ok().and_then(|p| u8::from_str_radix(p, 16).ok()))
+                .map(|pair| {
+                    std::str::from_utf8(pair)
+                        .ok()
+                        .and_then(|p| u8::from_str_radix(p, 16).ok())
+                })
                 .collect();
             let bytes = bytes.ok_or_else(|| syntax_near(digits))?;
             let n = bytes.len();
-            Ok(Bound::constant(Value::Bytes(bytes), SqlType::VarBinary(length(n, 8000))))
+            Ok(Bound::constant(
+                Value::Bytes(bytes),
+                SqlType::VarBinary(length(n, 8000)),
+            ))
         }
         Literal::Null => {
             let mut null = Bound::constant(Value::Null, SqlType::Int);
@@ -46,7 +63,11 @@ pub(super) fn literal(literal: &Literal) -> SqlResult<Bound> {
 }
 
 fn length(units: usize, limit: usize) -> Length {
-    if units > limit { Length::Max } else { Length::Limited(units.max(1) as u16) }
+    if units > limit {
+        Length::Max
+    } else {
+        Length::Limited(units.max(1) as u16)
+    }
 }
 
 fn number(text: &str) -> SqlResult<Bound> {
@@ -70,7 +91,13 @@ fn number(text: &str) -> SqlResult<Bound> {
         )
     };
     let (digits, precision, scale) = parse_decimal(text).ok_or_else(too_long)?;
-    Ok(Bound::constant(Value::Decimal(digits), SqlType::Decimal { precision: precision.max(scale), scale }))
+    Ok(Bound::constant(
+        Value::Decimal(digits),
+        SqlType::Decimal {
+            precision: precision.max(scale),
+            scale,
+        },
+    ))
 }
 
 #[cfg(test)]
@@ -81,7 +108,13 @@ mod tests {
     fn literals_have_sql_servers_types() {
         let ty = |t: &str| number(t).unwrap().ty;
         assert_eq!(ty("1"), SqlType::Int);
-        assert_eq!(ty("2147483648"), SqlType::Decimal { precision: 10, scale: 0 });
+        assert_eq!(
+            ty("2147483648"),
+            SqlType::Decimal {
+                precision: 10,
+                scale: 0
+            }
+        );
         assert_eq!(ty("1.50"), SqlType::Decimal { precision: 3, scale: 2 });
         assert_eq!(ty("1e3"), SqlType::Float);
         assert_eq!(number("9".repeat(39).as_str()).unwrap_err().number, 1007);

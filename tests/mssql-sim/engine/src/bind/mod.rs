@@ -87,7 +87,10 @@ impl Bound {
 
     /// The expression as a function's argument is described.
     pub fn argument(&self) -> Argument {
-        Argument { ty: self.ty, constant: self.value().cloned() }
+        Argument {
+            ty: self.ty,
+            constant: self.value().cloned(),
+        }
     }
 }
 
@@ -153,8 +156,13 @@ impl<'c> Binder<'c> {
     pub fn coerce(&mut self, bound: Bound, to: SqlType) -> SqlResult<Bound> {
         if bound.ty != to && !bound.untyped && !implicit_allowed(bound.ty, to) {
             let (from, target) = (bound.ty.to_string(), to.to_string());
-            let explicit = (bound.ty.is_text() || bound.ty.is_bytes()) && (to.is_bytes() || to.is_text() || to.is_number());
-            return Err(if explicit { implicit_conversion(&from, &target) } else { type_clash(&from, &target) });
+            let explicit =
+                (bound.ty.is_text() || bound.ty.is_bytes()) && (to.is_bytes() || to.is_text() || to.is_number());
+            return Err(if explicit {
+                implicit_conversion(&from, &target)
+            } else {
+                type_clash(&from, &target)
+            });
         }
         self.cast(bound, to, 0, false)
     }
@@ -165,12 +173,22 @@ impl<'c> Binder<'c> {
     /// Those of converting a constant, unless `attempt` (TRY_CAST) makes them NULL.
     pub fn cast(&mut self, bound: Bound, to: SqlType, style: i64, attempt: bool) -> SqlResult<Bound> {
         if bound.ty == to && style == 0 {
-            return Ok(Bound { untyped: false, ..bound });
+            return Ok(Bound {
+                untyped: false,
+                ..bound
+            });
         }
         let nullable = bound.nullable || attempt;
         let name = bound.name.clone();
         let binary = bound.binary;
-        let made = |code, nullable| Bound { code, ty: to, nullable, name, untyped: false, binary };
+        let made = |code, nullable| Bound {
+            code,
+            ty: to,
+            nullable,
+            name,
+            untyped: false,
+            binary,
+        };
         match &bound.code {
             Code::Const(value) => match convert_styled(value, bound.ty, to, style) {
                 Ok(value) => {
@@ -247,8 +265,18 @@ pub fn check(ctx: &StatementContext, action: Action, table: &Table, columns: &[i
     let schema = ctx.catalog.schema_name(table.schema_id);
     if columns.is_empty() {
         // COUNT(*) names no column: any one of them will do.
-        let any = ctx.allows(action, table, None) || table.columns.iter().any(|c| ctx.allows(action, table, Some(&[c.id])));
-        return if any { Ok(()) } else { Err(permission_denied(action.name(), &table.name, &ctx.database.name, schema)) };
+        let any =
+            ctx.allows(action, table, None) || table.columns.iter().any(|c| ctx.allows(action, table, Some(&[c.id])));
+        return if any {
+            Ok(())
+        } else {
+            Err(permission_denied(
+                action.name(),
+                &table.name,
+                &ctx.database.name,
+                schema,
+            ))
+        };
     }
     let refused = columns.iter().find(|id| !ctx.allows(action, table, Some(&[**id])));
     let Some(refused) = refused else {
@@ -257,9 +285,20 @@ pub fn check(ctx: &StatementContext, action: Action, table: &Table, columns: &[i
     let partly = table.columns.iter().any(|c| ctx.allows(action, table, Some(&[c.id])));
     if partly {
         let column = table.column_by_id(*refused).map_or("", |c| c.name.as_str());
-        return Err(column_permission_denied(action.name(), column, &table.name, &ctx.database.name, schema));
+        return Err(column_permission_denied(
+            action.name(),
+            column,
+            &table.name,
+            &ctx.database.name,
+            schema,
+        ));
     }
-    Err(permission_denied(action.name(), &table.name, &ctx.database.name, schema))
+    Err(permission_denied(
+        action.name(),
+        &table.name,
+        &ctx.database.name,
+        schema,
+    ))
 }
 
 /// Whether a value of one type is stored as it would be under the other, so that no conversion is needed.
@@ -276,14 +315,19 @@ pub fn same_storage(from: SqlType, to: SqlType) -> bool {
         return a <= b;
     }
     let room = |ty: SqlType| match ty {
-        SqlType::VarChar(Length::Limited(n)) | SqlType::NVarChar(Length::Limited(n)) | SqlType::Char(n) | SqlType::NChar(n) => u32::from(n),
+        SqlType::VarChar(Length::Limited(n))
+        | SqlType::NVarChar(Length::Limited(n))
+        | SqlType::Char(n)
+        | SqlType::NChar(n) => u32::from(n),
         SqlType::VarBinary(Length::Limited(n)) | SqlType::Binary(n) => u32::from(n),
         _ => u32::MAX,
     };
     match (from, to) {
         (SqlType::Bit, SqlType::TinyInt | SqlType::SmallInt | SqlType::Int | SqlType::BigInt) => true,
         (SqlType::Real, SqlType::Float) => true,
-        (SqlType::Decimal { precision: p, scale: s }, SqlType::Decimal { precision, scale }) => s == scale && p - s <= precision - scale,
+        (SqlType::Decimal { precision: p, scale: s }, SqlType::Decimal { precision, scale }) => {
+            s == scale && p - s <= precision - scale
+        }
         (SqlType::SmallMoney, SqlType::Money) => true,
         (SqlType::SmallMoney, SqlType::Decimal { precision, scale: 4 }) => precision >= 10,
         (SqlType::Money, SqlType::Decimal { precision, scale: 4 }) => precision >= 19,
@@ -291,9 +335,8 @@ pub fn same_storage(from: SqlType, to: SqlType) -> bool {
         (SqlType::SmallDateTime, SqlType::DateTime2(_) | SqlType::DateTime) => true,
         (SqlType::DateTime2(a), SqlType::DateTime2(b)) | (SqlType::Time(a), SqlType::Time(b)) => a <= b,
         (SqlType::DateTimeOffset(a), SqlType::DateTimeOffset(b)) => a <= b,
-        (SqlType::Char(_) | SqlType::VarChar(_), SqlType::VarChar(_)) | (SqlType::VarBinary(_) | SqlType::Binary(_), SqlType::VarBinary(_)) => {
-            room(from) <= room(to)
-        }
+        (SqlType::Char(_) | SqlType::VarChar(_), SqlType::VarChar(_))
+        | (SqlType::VarBinary(_) | SqlType::Binary(_), SqlType::VarBinary(_)) => room(from) <= room(to),
         (_, SqlType::NVarChar(_)) if from.is_text() => room(from) <= room(to),
         _ => false,
     }

@@ -17,8 +17,15 @@ impl Binder<'_> {
     pub fn predicate(&mut self, expr: &Expr, scope: &Scope<'_>) -> SqlResult<String> {
         match expr {
             Expr::Nested(inner) => Ok(format!("({})", self.predicate(inner, scope)?)),
-            Expr::UnaryOp { op: UnaryOperator::Not, expr } => Ok(format!("(NOT {})", self.predicate(expr, scope)?)),
-            Expr::BinaryOp { left, op: op @ (BinaryOperator::And | BinaryOperator::Or), right } => {
+            Expr::UnaryOp {
+                op: UnaryOperator::Not,
+                expr,
+            } => Ok(format!("(NOT {})", self.predicate(expr, scope)?)),
+            Expr::BinaryOp {
+                left,
+                op: op @ (BinaryOperator::And | BinaryOperator::Or),
+                right,
+            } => {
                 // A long chain of ANDs is a deep left spine: walk it without recursion.
                 let mut parts = vec![right.as_ref()];
                 let mut rest = left.as_ref();
@@ -55,16 +62,29 @@ impl Binder<'_> {
                 Ok(format!("({} IS NOT NULL)", self.emit(&bound)))
             }
             Expr::IsDistinctFrom(a, b) | Expr::IsNotDistinctFrom(a, b) => {
-                let word = if matches!(expr, Expr::IsDistinctFrom(..)) { "IS NOT" } else { "IS" };
+                let word = if matches!(expr, Expr::IsDistinctFrom(..)) {
+                    "IS NOT"
+                } else {
+                    "IS"
+                };
                 let (a, b) = (self.expr(a, scope)?, self.expr(b, scope)?);
                 self.compare(word, a, b)
             }
-            Expr::Between { expr, negated, low, high } => {
+            Expr::Between {
+                expr,
+                negated,
+                low,
+                high,
+            } => {
                 let value = self.expr(expr, scope)?;
                 let (low, high) = (self.expr(low, scope)?, self.expr(high, scope)?);
                 let from = self.compare(">=", value.clone(), low)?;
                 let to = self.compare("<=", value, high)?;
-                Ok(if *negated { format!("(NOT ({from} AND {to}))") } else { format!("({from} AND {to})") })
+                Ok(if *negated {
+                    format!("(NOT ({from} AND {to}))")
+                } else {
+                    format!("({from} AND {to})")
+                })
             }
             Expr::InList { expr, list, negated } => {
                 let value = self.expr(expr, scope)?;
@@ -73,7 +93,11 @@ impl Binder<'_> {
                     items.push(self.expr(item, scope)?);
                 }
                 // One common type for the value and all items, so that it is one indexable IN.
-                let ty = items.iter().filter(|i| !i.untyped).map(|i| i.ty).fold(value.ty, common_type);
+                let ty = items
+                    .iter()
+                    .filter(|i| !i.untyped)
+                    .map(|i| i.ty)
+                    .fold(value.ty, common_type);
                 let left = self.coerce(value, ty)?;
                 let binary = left.binary;
                 let left = self.comparable(&left);
@@ -86,7 +110,11 @@ impl Binder<'_> {
                 let word = if *negated { "NOT IN" } else { "IN" };
                 Ok(format!("(({left}{collate}) {word} ({}))", sql.join(", ")))
             }
-            Expr::InSubquery { expr, subquery, negated } => {
+            Expr::InSubquery {
+                expr,
+                subquery,
+                negated,
+            } => {
                 let value = self.expr(expr, scope)?;
                 let query = self.query(subquery, Some(scope))?;
                 let [column] = query.columns.as_slice() else {
@@ -96,7 +124,11 @@ impl Binder<'_> {
                         "Only one expression can be specified in the select list when the subquery is not introduced with EXISTS.",
                     ));
                 };
-                let ty = if value.untyped { column.ty } else { common_type(value.ty, column.ty) };
+                let ty = if value.untyped {
+                    column.ty
+                } else {
+                    common_type(value.ty, column.ty)
+                };
                 let item = Bound::sql("c1".into(), column.ty, true);
                 let item = self.coerce(item, ty)?;
                 let item = self.comparable(&item);
@@ -104,14 +136,23 @@ impl Binder<'_> {
                 let collate = collation(ty, left.binary);
                 let left = self.comparable(&left);
                 let word = if *negated { "NOT IN" } else { "IN" };
-                Ok(format!("(({left}{collate}) {word} (SELECT {item} FROM ({})))", query.sql))
+                Ok(format!(
+                    "(({left}{collate}) {word} (SELECT {item} FROM ({})))",
+                    query.sql
+                ))
             }
             Expr::Exists { subquery, negated } => {
                 let query = self.query(subquery, Some(scope))?;
                 let word = if *negated { "NOT EXISTS" } else { "EXISTS" };
                 Ok(format!("({word} ({}))", query.sql))
             }
-            Expr::Like { negated, expr, pattern, escape_char, .. } => {
+            Expr::Like {
+                negated,
+                expr,
+                pattern,
+                escape_char,
+                ..
+            } => {
                 let text = SqlType::NVarChar(Length::Max);
                 let value = self.expr(expr, scope)?;
                 let value = self.coerce(value, text)?;
@@ -119,7 +160,9 @@ impl Binder<'_> {
                 let pattern = self.coerce(pattern, text)?;
                 let escape = match escape_char {
                     Some(e) => match &e.value {
-                        Literal::SingleQuotedString(t) | Literal::NationalStringLiteral(t) => Bound::constant(Value::Text(t.clone()), text),
+                        Literal::SingleQuotedString(t) | Literal::NationalStringLiteral(t) => {
+                            Bound::constant(Value::Text(t.clone()), text)
+                        }
                         other => literal(other)?,
                     },
                     None => Bound::constant(Value::Null, text),
@@ -149,7 +192,11 @@ impl Binder<'_> {
     /// The form under which stored values of the type compare: instants without their offset.
     pub(super) fn comparable(&mut self, bound: &Bound) -> String {
         let sql = self.emit(bound);
-        if matches!(bound.ty, SqlType::DateTimeOffset(_)) { format!("substr({sql}, 1, 8)") } else { sql }
+        if matches!(bound.ty, SqlType::DateTimeOffset(_)) {
+            format!("substr({sql}, 1, 8)")
+        } else {
+            sql
+        }
     }
 }
 
@@ -169,6 +216,8 @@ fn not_a_condition(expr: &Expr) -> crate::result::SqlError {
     sql_error(
         4145,
         15,
-        format!("An expression of non-boolean type specified in a context where a condition is expected, near '{expr}'."),
+        format!(
+            "An expression of non-boolean type specified in a context where a condition is expected, near '{expr}'."
+        ),
     )
 }

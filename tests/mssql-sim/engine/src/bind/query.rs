@@ -61,7 +61,11 @@ impl Binder<'_> {
                 };
                 self.ctes.push(frame);
                 if let Some(sql) = self.recursive_cte(outer)? {
-                    with = if with.is_empty() { format!("WITH RECURSIVE {sql}") } else { format!("{with}, {sql}") };
+                    with = if with.is_empty() {
+                        format!("WITH RECURSIVE {sql}")
+                    } else {
+                        format!("{with}, {sql}")
+                    };
                 }
             }
         }
@@ -78,7 +82,13 @@ impl Binder<'_> {
     fn recursive_cte(&mut self, outer: Option<&Scope<'_>>) -> SqlResult<Option<String>> {
         let at = self.ctes.len() - 1;
         let frame = self.ctes[at].clone();
-        let SetExpr::SetOperation { left, op: SetOperator::Union, set_quantifier: SetQuantifier::All, right } = frame.query.body.as_ref() else {
+        let SetExpr::SetOperation {
+            left,
+            op: SetOperator::Union,
+            set_quantifier: SetQuantifier::All,
+            right,
+        } = frame.query.body.as_ref()
+        else {
             return Ok(None);
         };
         if !mentions(right, &frame.name) {
@@ -106,7 +116,12 @@ impl Binder<'_> {
             }
         }
         let list: Vec<String> = (1..=anchor.columns.len()).map(|i| format!("c{i}")).collect();
-        Ok(Some(format!("{sql_name}({}) AS ({} UNION ALL {})", list.join(", "), anchor.sql, member.sql)))
+        Ok(Some(format!(
+            "{sql_name}({}) AS ({} UNION ALL {})",
+            list.join(", "),
+            anchor.sql,
+            member.sql
+        )))
     }
 
     fn query_body(&mut self, query: &Query, outer: Option<&Scope<'_>>) -> SqlResult<BoundQuery> {
@@ -119,7 +134,11 @@ impl Binder<'_> {
             None => &[],
         };
         let offset = match &query.limit_clause {
-            Some(LimitClause::LimitOffset { limit: None, offset: Some(offset), limit_by }) if limit_by.is_empty() => Some(&offset.value),
+            Some(LimitClause::LimitOffset {
+                limit: None,
+                offset: Some(offset),
+                limit_by,
+            }) if limit_by.is_empty() => Some(&offset.value),
             Some(_) => return Err(syntax_near("LIMIT")),
             None => None,
         };
@@ -176,7 +195,12 @@ impl Binder<'_> {
                 // A long UNION ALL is a deep left spine: walk it without recursion.
                 let mut parts = Vec::new();
                 let mut rest = body;
-                while let SetExpr::SetOperation { left, op: inner, set_quantifier: q, right } = rest
+                while let SetExpr::SetOperation {
+                    left,
+                    op: inner,
+                    set_quantifier: q,
+                    right,
+                } = rest
                     && inner == op
                     && q == set_quantifier
                 {
@@ -206,9 +230,17 @@ impl Binder<'_> {
                         let bound = self.expr(e, &scope)?;
                         let sql = self.emit(&bound);
                         list.push(format!("{sql} AS c{}", i + 1));
-                        columns.push(OutputColumn { name: String::new(), ty: bound.ty, nullable: bound.nullable, binary: false });
+                        columns.push(OutputColumn {
+                            name: String::new(),
+                            ty: bound.ty,
+                            nullable: bound.nullable,
+                            binary: false,
+                        });
                     }
-                    rows.push(BoundQuery { sql: format!("SELECT {}", list.join(", ")), columns });
+                    rows.push(BoundQuery {
+                        sql: format!("SELECT {}", list.join(", ")),
+                        columns,
+                    });
                 }
                 self.compound(rows, " UNION ALL ", true)
             }
@@ -238,7 +270,11 @@ impl Binder<'_> {
         }
         let mut sql = Vec::with_capacity(parts.len());
         for part in parts {
-            let same = part.columns.iter().zip(&columns).all(|(a, b)| a.ty == b.ty || super::same_storage(a.ty, b.ty));
+            let same = part
+                .columns
+                .iter()
+                .zip(&columns)
+                .all(|(a, b)| a.ty == b.ty || super::same_storage(a.ty, b.ty));
             if same && (all || !columns.iter().any(|c| c.ty.is_text())) {
                 sql.push(part.sql);
                 continue;
@@ -248,12 +284,19 @@ impl Binder<'_> {
                 let bound = Bound::sql(format!("c{}", i + 1), own.ty, own.nullable);
                 let bound = self.coerce(bound, target.ty)?;
                 let e = self.emit(&bound);
-                list.push(format!("{e}{} AS c{}", if all { "" } else { collation(target.ty, false) }, i + 1));
+                list.push(format!(
+                    "{e}{} AS c{}",
+                    if all { "" } else { collation(target.ty, false) },
+                    i + 1
+                ));
             }
             sql.push(format!("SELECT {} FROM ({})", list.join(", "), part.sql));
         }
         let sql = if sql.len() > COMPOUND {
-            let chunks: Vec<String> = sql.chunks(COMPOUND).map(|c| format!("SELECT * FROM ({})", c.join(word))).collect();
+            let chunks: Vec<String> = sql
+                .chunks(COMPOUND)
+                .map(|c| format!("SELECT * FROM ({})", c.join(word)))
+                .collect();
             chunks.join(word)
         } else {
             sql.join(word)
@@ -269,7 +312,10 @@ impl Binder<'_> {
                     Literal::Number(n, _) => n.parse::<usize>().ok().filter(|n| (1..=columns.len()).contains(n)),
                     _ => None,
                 },
-                Expr::Identifier(name) => columns.iter().position(|c| same_name(&c.name, &name.value)).map(|i| i + 1),
+                Expr::Identifier(name) => columns
+                    .iter()
+                    .position(|c| same_name(&c.name, &name.value))
+                    .map(|i| i + 1),
                 _ => None,
             };
             let Some(at) = at else {
@@ -283,7 +329,11 @@ impl Binder<'_> {
             let direction = if item.options.asc == Some(false) { " DESC" } else { "" };
             list.push(format!("c{at}{}{direction}", collation(column.ty, column.binary)));
         }
-        Ok(if list.is_empty() { String::new() } else { format!(" ORDER BY {}", list.join(", ")) })
+        Ok(if list.is_empty() {
+            String::new()
+        } else {
+            format!(" ORDER BY {}", list.join(", "))
+        })
     }
 
     /// A row count of TOP, OFFSET or FETCH, which must be a constant of the statement.
@@ -292,7 +342,11 @@ impl Binder<'_> {
         let bound = self.coerce(bound, SqlType::BigInt)?;
         match &bound.code {
             Code::Const(Value::Int(n)) if *n >= 0 => Ok(*n),
-            Code::Const(Value::Int(_)) => Err(sql_error(1060, 15, "The number of rows provided for a TOP or FETCH clauses row count parameter must be an integer.")),
+            Code::Const(Value::Int(_)) => Err(sql_error(
+                1060,
+                15,
+                "The number of rows provided for a TOP or FETCH clauses row count parameter must be an integer.",
+            )),
             _ => Err(not_supported(&expr.to_string())),
         }
     }
@@ -305,9 +359,17 @@ impl Binder<'_> {
         let scope = Scope::new(sources, outer);
         // WHERE may use any column and no aggregate.
         scope.free.set(true);
-        let filter = select.selection.as_ref().map(|e| self.predicate(e, &scope)).transpose()?;
+        let filter = select
+            .selection
+            .as_ref()
+            .map(|e| self.predicate(e, &scope))
+            .transpose()?;
         if scope.aggregates.get() {
-            return Err(sql_error(147, 15, "An aggregate may not appear in the WHERE clause unless it is in a subquery contained in a HAVING clause or a select list, and the column being aggregated is an outer reference."));
+            return Err(sql_error(
+                147,
+                15,
+                "An aggregate may not appear in the WHERE clause unless it is in a subquery contained in a HAVING clause or a select list, and the column being aggregated is an outer reference.",
+            ));
         }
         let mut group = Vec::new();
         let GroupByExpr::Expressions(expressions, modifiers) = &select.group_by else {
@@ -333,7 +395,9 @@ impl Binder<'_> {
                     let name = bound.name.clone().unwrap_or_default();
                     items.push((bound, name));
                 }
-                SelectItem::ExprWithAlias { expr, alias } => items.push((self.expr(expr, &scope)?, alias.value.clone())),
+                SelectItem::ExprWithAlias { expr, alias } => {
+                    items.push((self.expr(expr, &scope)?, alias.value.clone()))
+                }
                 SelectItem::Wildcard(_) => {
                     if scope.sources.is_empty() {
                         return Err(sql_error(263, 16, "Must specify table to select from."));
@@ -348,7 +412,10 @@ impl Binder<'_> {
                         return Err(sql_error(
                             107,
                             15,
-                            format!("The column prefix '{}' does not match with a table name or alias name used in the query.", parts.join(".")),
+                            format!(
+                                "The column prefix '{}' does not match with a table name or alias name used in the query.",
+                                parts.join(".")
+                            ),
                         ));
                     };
                     self.all_of(&scope, source, &mut items)?;
@@ -369,16 +436,27 @@ impl Binder<'_> {
             return Err(sql_error(
                 8120,
                 16,
-                format!("Column '{column}' is invalid in the select list because it is not contained in either an aggregate function or the GROUP BY clause."),
+                format!(
+                    "Column '{column}' is invalid in the select list because it is not contained in either an aggregate function or the GROUP BY clause."
+                ),
             ));
         }
         let mut list = Vec::with_capacity(items.len());
         let mut columns = Vec::with_capacity(items.len());
         for (i, (bound, name)) in items.iter().enumerate() {
             let sql = self.emit(bound);
-            let collate = if distinct { collation(bound.ty, bound.binary) } else { "" };
+            let collate = if distinct {
+                collation(bound.ty, bound.binary)
+            } else {
+                ""
+            };
             list.push(format!("{sql}{collate} AS c{}", i + 1));
-            columns.push(OutputColumn { name: name.clone(), ty: bound.ty, nullable: bound.nullable, binary: bound.binary });
+            columns.push(OutputColumn {
+                name: name.clone(),
+                ty: bound.ty,
+                nullable: bound.nullable,
+                binary: bound.binary,
+            });
         }
         let mut sql = format!("SELECT {}{}", if distinct { "DISTINCT " } else { "" }, list.join(", "));
         if !from.is_empty() {
@@ -426,7 +504,13 @@ impl Binder<'_> {
         Ok(())
     }
 
-    fn order_by(&mut self, order: &[OrderByExpr], scope: &Scope<'_>, items: &[(Bound, String)], distinct: bool) -> SqlResult<String> {
+    fn order_by(
+        &mut self,
+        order: &[OrderByExpr],
+        scope: &Scope<'_>,
+        items: &[(Bound, String)],
+        distinct: bool,
+    ) -> SqlResult<String> {
         let mut list = Vec::new();
         for item in order {
             let position = match &item.expr {
@@ -443,7 +527,9 @@ impl Binder<'_> {
                     }
                     _ => None,
                 },
-                Expr::Identifier(name) => items.iter().position(|(_, alias)| !alias.is_empty() && same_name(alias, &name.value)),
+                Expr::Identifier(name) => items
+                    .iter()
+                    .position(|(_, alias)| !alias.is_empty() && same_name(alias, &name.value)),
                 _ => None,
             };
             let bound = match position {
@@ -455,13 +541,25 @@ impl Binder<'_> {
                 (_, Some(_)) => continue,
                 _ => self.comparable(&bound),
             };
-            if distinct && !items.iter().any(|(b, _)| matches!((&b.code, &bound.code), (Code::Sql(a), Code::Sql(b)) if a == b)) {
-                return Err(sql_error(145, 15, "ORDER BY items must appear in the select list if SELECT DISTINCT is specified."));
+            if distinct
+                && !items
+                    .iter()
+                    .any(|(b, _)| matches!((&b.code, &bound.code), (Code::Sql(a), Code::Sql(b)) if a == b))
+            {
+                return Err(sql_error(
+                    145,
+                    15,
+                    "ORDER BY items must appear in the select list if SELECT DISTINCT is specified.",
+                ));
             }
             let direction = if item.options.asc == Some(false) { " DESC" } else { "" };
             list.push(format!("{sql}{}{direction}", collation(bound.ty, bound.binary)));
         }
-        Ok(if list.is_empty() { String::new() } else { format!(" ORDER BY {}", list.join(", ")) })
+        Ok(if list.is_empty() {
+            String::new()
+        } else {
+            format!(" ORDER BY {}", list.join(", "))
+        })
     }
 }
 

@@ -57,7 +57,11 @@ pub struct Scope<'s> {
 impl<'s> Scope<'s> {
     /// A scope over some FROM items.
     pub fn new(sources: Vec<Source>, parent: Option<&'s Scope<'s>>) -> Scope<'s> {
-        Scope { sources, parent, ..Scope::default() }
+        Scope {
+            sources,
+            parent,
+            ..Scope::default()
+        }
     }
 }
 
@@ -67,10 +71,12 @@ impl Binder<'_> {
     /// # Errors
     /// 207 when no source has it, 209 when two have.
     pub fn column(&mut self, scope: &Scope<'_>, name: &str) -> SqlResult<Bound> {
-        let mut hits = scope
-            .sources
-            .iter()
-            .flat_map(|s| s.columns.iter().filter(|c| same_name(&c.name, name)).map(move |c| (s, c)));
+        let mut hits = scope.sources.iter().flat_map(|s| {
+            s.columns
+                .iter()
+                .filter(|c| same_name(&c.name, name))
+                .map(move |c| (s, c))
+        });
         if let Some((source, column)) = hits.next() {
             if hits.next().is_some() {
                 return Err(sql_error(209, 16, format!("Ambiguous column name '{name}'.")));
@@ -123,9 +129,10 @@ impl Binder<'_> {
 pub(super) fn find_source<'q>(scope: &'q Scope<'_>, qualifier: &[String]) -> Option<&'q Source> {
     match qualifier {
         [name] => scope.sources.iter().find(|s| same_name(&s.name, name)),
-        [.., schema, name] => scope.sources.iter().find(|s| {
-            same_name(&s.name, name) && s.schema.as_deref().is_some_and(|own| same_name(own, schema))
-        }),
+        [.., schema, name] => scope
+            .sources
+            .iter()
+            .find(|s| same_name(&s.name, name) && s.schema.as_deref().is_some_and(|own| same_name(own, schema))),
         [] => None,
     }
 }

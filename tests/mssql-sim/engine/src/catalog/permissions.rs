@@ -70,7 +70,10 @@ impl Catalog {
         same_name(&user.name, role)
             || same_name(role, "public")
             || user.roles.iter().any(|r| {
-                same_name(r, role) || self.user(r).is_some_and(|u| u.is_role && u.id != user.id && self.is_member(u, role))
+                same_name(r, role)
+                    || self
+                        .user(r)
+                        .is_some_and(|u| u.is_role && u.id != user.id && self.is_member(u, role))
             })
     }
 
@@ -80,7 +83,12 @@ impl Catalog {
             return true;
         }
         let bears = |grant: &Grant| grant.action == action || grant.action == Action::Control;
-        let on_object = || table.grants.iter().filter(|g| bears(g) && self.is_member(user, &g.grantee));
+        let on_object = || {
+            table
+                .grants
+                .iter()
+                .filter(|g| bears(g) && self.is_member(user, &g.grantee))
+        };
         let covers = |grant: &Grant, id: i64| grant.columns.is_empty() || grant.columns.contains(&id);
         let wanted: Vec<i64> = match columns {
             Some(ids) => ids.to_vec(),
@@ -91,13 +99,14 @@ impl Catalog {
         }
         let change_schema = self.schema_name(table.schema_id) == "cdc";
         let reads = self.is_member(user, "db_datareader") && action == Action::Select;
-        let writes = self.is_member(user, "db_datawriter")
-            && matches!(action, Action::Insert | Action::Update | Action::Delete);
+        let writes =
+            self.is_member(user, "db_datawriter") && matches!(action, Action::Insert | Action::Update | Action::Delete);
         let wide = self.users.values().any(|holder| {
             self.is_member(user, &holder.name)
-                && holder.grants.iter().any(|g| {
-                    bears(g) && !g.deny && g.schema.is_none_or(|s| s == table.schema_id)
-                })
+                && holder
+                    .grants
+                    .iter()
+                    .any(|g| bears(g) && !g.deny && g.schema.is_none_or(|s| s == table.schema_id))
         });
         if reads || writes || wide {
             return true;

@@ -21,7 +21,11 @@ pub fn load(conn: &Connection, cached: &Arc<Catalog>) -> Result<Arc<Catalog>> {
         return Ok(Arc::clone(cached));
     }
     // A smaller version means that what was cached was rolled back.
-    let mut catalog = if version > cached.version { (**cached).clone() } else { Catalog::default() };
+    let mut catalog = if version > cached.version {
+        (**cached).clone()
+    } else {
+        Catalog::default()
+    };
     let since = catalog.version;
     let mut statement = conn.prepare_cached("SELECT id, json FROM main._sim_object WHERE version > ?1")?;
     let mut rows = statement.query([since])?;
@@ -30,8 +34,9 @@ pub fn load(conn: &Connection, cached: &Arc<Catalog>) -> Result<Arc<Catalog>> {
         match row.get::<_, Option<String>>(1)? {
             None => catalog.delete(id),
             Some(json) => {
-                let object: Object = serde_json::from_str(&json)
-                    .map_err(|e| rusqlite::Error::FromSqlConversionFailure(1, rusqlite::types::Type::Text, Box::new(e)))?;
+                let object: Object = serde_json::from_str(&json).map_err(|e| {
+                    rusqlite::Error::FromSqlConversionFailure(1, rusqlite::types::Type::Text, Box::new(e))
+                })?;
                 catalog.insert(id, object);
             }
         }
@@ -67,7 +72,9 @@ pub fn remove(conn: &Connection, version: i64, id: i64) -> Result<()> {
 /// The highest version that the file has seen.
 pub(crate) fn last_version(conn: &Connection) -> Result<i64> {
     Ok(conn
-        .query_row("SELECT max(version) FROM main._sim_object", [], |row| row.get::<_, Option<i64>>(0))
+        .query_row("SELECT max(version) FROM main._sim_object", [], |row| {
+            row.get::<_, Option<i64>>(0)
+        })
         .optional()?
         .flatten()
         .unwrap_or(0))

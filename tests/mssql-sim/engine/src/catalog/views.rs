@@ -92,7 +92,11 @@ const VIEWS: &[CatalogView] = &[
     CatalogView {
         schema: "sys",
         name: "schemas",
-        columns: &[("name", NAME, false), ("schema_id", INT, false), ("principal_id", INT, true)],
+        columns: &[
+            ("name", NAME, false),
+            ("schema_id", INT, false),
+            ("principal_id", INT, true),
+        ],
         rows: rows::schemas,
     },
     CatalogView {
@@ -121,13 +125,48 @@ const VIEWS: &[CatalogView] = &[
         ],
         rows: rows::tables,
     },
-    CatalogView { schema: "sys", name: "objects", columns: OBJECT_COLUMNS, rows: rows::objects },
-    CatalogView { schema: "sys", name: "all_objects", columns: OBJECT_COLUMNS, rows: rows::objects },
-    CatalogView { schema: "sys", name: "views", columns: OBJECT_COLUMNS, rows: rows::none },
-    CatalogView { schema: "sys", name: "procedures", columns: OBJECT_COLUMNS, rows: rows::none },
-    CatalogView { schema: "sys", name: "columns", columns: COLUMN_COLUMNS, rows: rows::columns },
-    CatalogView { schema: "sys", name: "all_columns", columns: COLUMN_COLUMNS, rows: rows::columns },
-    CatalogView { schema: "sys", name: "computed_columns", columns: COLUMN_COLUMNS, rows: rows::none },
+    CatalogView {
+        schema: "sys",
+        name: "objects",
+        columns: OBJECT_COLUMNS,
+        rows: rows::objects,
+    },
+    CatalogView {
+        schema: "sys",
+        name: "all_objects",
+        columns: OBJECT_COLUMNS,
+        rows: rows::objects,
+    },
+    CatalogView {
+        schema: "sys",
+        name: "views",
+        columns: OBJECT_COLUMNS,
+        rows: rows::none,
+    },
+    CatalogView {
+        schema: "sys",
+        name: "procedures",
+        columns: OBJECT_COLUMNS,
+        rows: rows::none,
+    },
+    CatalogView {
+        schema: "sys",
+        name: "columns",
+        columns: COLUMN_COLUMNS,
+        rows: rows::columns,
+    },
+    CatalogView {
+        schema: "sys",
+        name: "all_columns",
+        columns: COLUMN_COLUMNS,
+        rows: rows::columns,
+    },
+    CatalogView {
+        schema: "sys",
+        name: "computed_columns",
+        columns: COLUMN_COLUMNS,
+        rows: rows::none,
+    },
     CatalogView {
         schema: "sys",
         name: "identity_columns",
@@ -209,7 +248,12 @@ const VIEWS: &[CatalogView] = &[
     CatalogView {
         schema: "sys",
         name: "database_principals",
-        columns: &[("name", NAME, false), ("principal_id", INT, false), ("type", SqlType::Char(1), false), ("type_desc", TEXT60, true)],
+        columns: &[
+            ("name", NAME, false),
+            ("principal_id", INT, false),
+            ("type", SqlType::Char(1), false),
+            ("type_desc", TEXT60, true),
+        ],
         rows: rows::principals,
     },
     CatalogView {
@@ -247,7 +291,11 @@ const VIEWS: &[CatalogView] = &[
     CatalogView {
         schema: "INFORMATION_SCHEMA",
         name: "SCHEMATA",
-        columns: &[("CATALOG_NAME", NAME, true), ("SCHEMA_NAME", NAME, false), ("SCHEMA_OWNER", NAME, true)],
+        columns: &[
+            ("CATALOG_NAME", NAME, true),
+            ("SCHEMA_NAME", NAME, false),
+            ("SCHEMA_OWNER", NAME, true),
+        ],
         rows: rows::information_schemata,
     },
     CatalogView {
@@ -300,7 +348,12 @@ const VIEWS: &[CatalogView] = &[
     CatalogView {
         schema: "cdc",
         name: "index_columns",
-        columns: &[("object_id", INT, false), ("column_name", NAME, false), ("index_ordinal", TINY, false), ("column_id", INT, false)],
+        columns: &[
+            ("object_id", INT, false),
+            ("column_name", NAME, false),
+            ("index_ordinal", TINY, false),
+            ("column_id", INT, false),
+        ],
         rows: rows::cdc_index_columns,
     },
 ];
@@ -308,7 +361,9 @@ const VIEWS: &[CatalogView] = &[
 /// A view by name.
 pub fn system_view(schema: Option<&str>, name: &str) -> Option<&'static CatalogView> {
     let schema = schema?;
-    VIEWS.iter().find(|v| same_name(v.schema, schema) && same_name(v.name, name))
+    VIEWS
+        .iter()
+        .find(|v| same_name(v.schema, schema) && same_name(v.name, name))
 }
 
 impl CatalogView {
@@ -341,6 +396,9 @@ impl CatalogView {
 
     /// The name of a type id.
     pub fn type_name(id: i64) -> Option<String> {
-        rows::type_rows().into_iter().find(|(_, ty_id, _)| *ty_id == id).map(|(name, ..)| name.to_owned())
+        rows::type_rows()
+            .into_iter()
+            .find(|(_, ty_id, _)| *ty_id == id)
+            .map(|(name, ..)| name.to_owned())
     }
 }

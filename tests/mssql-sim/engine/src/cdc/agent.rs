@@ -64,7 +64,9 @@ fn idle_entry_alone(database: &Database) -> Result<bool> {
     let conn = database.agent.lock();
     let catalog = load(&conn, &Arc::new(Catalog::default()))?;
     let captured = database.cdc.lock().captured_tx;
-    let pending: i64 = conn.query_row("SELECT count(*) FROM main._sim_tx WHERE tx > ?1", [captured], |r| r.get(0))?;
+    let pending: i64 = conn.query_row("SELECT count(*) FROM main._sim_tx WHERE tx > ?1", [captured], |r| {
+        r.get(0)
+    })?;
     if !catalog.settings.cdc || !catalog.settings.capture_runs || pending > 0 {
         return Ok(false);
     }
@@ -84,7 +86,13 @@ fn run(engine: &Weak<Engine>) {
         let Some(engine) = engine.upgrade() else {
             return;
         };
-        let databases: Vec<Arc<Database>> = engine.databases.read().values().filter(|d| d.id > 4 || d.id == 1).cloned().collect();
+        let databases: Vec<Arc<Database>> = engine
+            .databases
+            .read()
+            .values()
+            .filter(|d| d.id > 4 || d.id == 1)
+            .cloned()
+            .collect();
         let clean = cleaned.elapsed() >= engine.options.cleanup_interval;
         for database in databases {
             // A fault of the storage shows to the sessions; the agent tries again at its next look.

@@ -117,7 +117,9 @@ struct Target {
 fn one(conn: &Connection, catalog: &Catalog, tx: &Committed, starts: &mut HashMap<i64, Lsn>) -> Result<bool> {
     let mut targets: HashMap<i64, Vec<Target>> = HashMap::new();
     let mut touched = false;
-    let mut statement = conn.prepare_cached("SELECT object_id, op, lsn, data FROM main._sim_log WHERE seq BETWEEN ?1 AND ?2 ORDER BY seq")?;
+    let mut statement = conn.prepare_cached(
+        "SELECT object_id, op, lsn, data FROM main._sim_log WHERE seq BETWEEN ?1 AND ?2 ORDER BY seq",
+    )?;
     let mut rows = statement.query([tx.first, tx.last])?;
     while let Some(row) = rows.next()? {
         let object: i64 = row.get(0)?;
@@ -159,7 +161,14 @@ fn one(conn: &Connection, catalog: &Catalog, tx: &Committed, starts: &mut HashMa
         }
     }
     if touched {
-        mapping_entry(conn, catalog, tx.lsn, (tx.begin, tx.end), &transaction_id(tx.id), &tx.begin_lsn)?;
+        mapping_entry(
+            conn,
+            catalog,
+            tx.lsn,
+            (tx.begin, tx.end),
+            &transaction_id(tx.id),
+            &tx.begin_lsn,
+        )?;
     }
     Ok(touched)
 }
@@ -170,10 +179,26 @@ fn transaction_id(id: i64) -> Vec<u8> {
 }
 
 /// Adds a row to `cdc.lsn_time_mapping`.
-pub(super) fn mapping_entry(conn: &Connection, catalog: &Catalog, lsn: Lsn, (begin, end): (i64, i64), id: &[u8], begin_lsn: &[u8]) -> Result<()> {
+pub(super) fn mapping_entry(
+    conn: &Connection,
+    catalog: &Catalog,
+    lsn: Lsn,
+    (begin, end): (i64, i64),
+    id: &[u8],
+    begin_lsn: &[u8],
+) -> Result<()> {
     if let Some(table) = catalog.table(Some("cdc"), "lsn_time_mapping") {
-        conn.prepare_cached(&format!("INSERT OR REPLACE INTO {}(c1, c2, c3, c4, c5) VALUES (?1, ?2, ?3, ?4, ?5)", table.sql_name()))?
-            .execute(params![lsn.0.as_slice(), round_to_datetime(begin), round_to_datetime(end), id, begin_lsn])?;
+        conn.prepare_cached(&format!(
+            "INSERT OR REPLACE INTO {}(c1, c2, c3, c4, c5) VALUES (?1, ?2, ?3, ?4, ?5)",
+            table.sql_name()
+        ))?
+        .execute(params![
+            lsn.0.as_slice(),
+            round_to_datetime(begin),
+            round_to_datetime(end),
+            id,
+            begin_lsn
+        ])?;
     }
     Ok(())
 }
@@ -182,10 +207,15 @@ fn ddl_entry(conn: &Connection, catalog: &Catalog, object: i64, lsn: &[u8], tx: 
     let Some(table) = catalog.table(Some("cdc"), "ddl_history") else {
         return Ok(());
     };
-    let (required, text) = data.split_first().map_or((0, ""), |(r, t)| (i64::from(*r), std::str::from_utf8(t).unwrap_or("")));
+    let (required, text) = data
+        .split_first()
+        .map_or((0, ""), |(r, t)| (i64::from(*r), std::str::from_utf8(t).unwrap_or("")));
     for instance in catalog.instances_of(object) {
         conn.execute(
-            &format!("INSERT INTO {}(c1, c2, c3, c4, c5, c6) VALUES (?1, ?2, ?3, ?4, ?5, ?6)", table.sql_name()),
+            &format!(
+                "INSERT INTO {}(c1, c2, c3, c4, c5, c6) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                table.sql_name()
+            ),
             params![object, instance.id, required, text, lsn, round_to_datetime(tx.end)],
         )?;
     }
@@ -197,15 +227,37 @@ fn target(catalog: &Catalog, instance: &Arc<Instance>) -> Option<Target> {
     let mut names = vec!["c1, c3, c4, c5, c6".to_owned()];
     names.extend(instance.columns.iter().map(|c| format!("c{}", c.change_id)));
     let marks: Vec<String> = (1..=instance.columns.len() + 5).map(|i| format!("?{i}")).collect();
-    let sql = format!("INSERT OR REPLACE INTO {}({}) VALUES ({})", table.sql_name(), names.join(", "), marks.join(", "));
-    Some(Target { instance: Arc::clone(instance), sql, commands: 0 })
+    let sql = format!(
+        "INSERT OR REPLACE INTO {}({}) VALUES ({})",
+        table.sql_name(),
+        names.join(", "),
+        marks.join(", ")
+    );
+    Some(Target {
+        instance: Arc::clone(instance),
+        sql,
+        commands: 0,
+    })
 }
 
 /// Writes the rows of one change into an instance's change table. An update that changed no captured column leaves none.
-fn change(conn: &Connection, target: &mut Target, op: Op, lsn: Lsn, seqval: &[u8], first: &Image, second: Option<&Image>) -> Result<bool> {
+fn change(
+    conn: &Connection,
+    target: &mut Target,
+    op: Op,
+    lsn: Lsn,
+    seqval: &[u8],
+    first: &Image,
+    second: Option<&Image>,
+) -> Result<bool> {
     let columns = &target.instance.columns;
     let width = columns.len().div_ceil(8);
-    let value_of = |image: &Image, source: i64| image.iter().find(|(id, ..)| *id == source).map(|(_, ty, v)| (*ty, v.clone()));
+    let value_of = |image: &Image, source: i64| {
+        image
+            .iter()
+            .find(|(id, ..)| *id == source)
+            .map(|(_, ty, v)| (*ty, v.clone()))
+    };
     let mut mask = vec![0_u8; width];
     let mut set = |ordinal: i64| {
         let bit = (ordinal - 1) as usize;

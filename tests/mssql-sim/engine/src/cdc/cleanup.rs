@@ -28,7 +28,10 @@ pub(super) fn clean(database: &Database, instance: i64, low: Lsn, threshold: i64
     };
     if moved {
         locked(database, |conn| {
-            conn.execute("UPDATE cdc._sim_instance SET start_lsn = ?2 WHERE id = ?1", params![instance, low.0.as_slice()])
+            conn.execute(
+                "UPDATE cdc._sim_instance SET start_lsn = ?2 WHERE id = ?1",
+                params![instance, low.0.as_slice()],
+            )
         })?;
     }
     let step = threshold.max(1);
@@ -60,7 +63,10 @@ fn clean_mapping(database: &Database) -> Result<()> {
     locked(database, |conn| {
         let catalog = load(conn, &Arc::new(Catalog::default()))?;
         match catalog.table(Some("cdc"), "lsn_time_mapping") {
-            Some(table) => conn.execute(&format!("DELETE FROM {} WHERE c1 < ?1", table.sql_name()), params![lowest.0.as_slice()]),
+            Some(table) => conn.execute(
+                &format!("DELETE FROM {} WHERE c1 < ?1", table.sql_name()),
+                params![lowest.0.as_slice()],
+            ),
             None => Ok(0),
         }
     })

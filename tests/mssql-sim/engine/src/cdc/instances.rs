@@ -69,12 +69,24 @@ impl Session {
         })
     }
 
-    fn system_table(&mut self, schema_id: i64, name: &str, columns: &[(&str, SqlType, bool)], cluster: Vec<i64>) -> SqlResult<()> {
+    fn system_table(
+        &mut self,
+        schema_id: i64,
+        name: &str,
+        columns: &[(&str, SqlType, bool)],
+        cluster: Vec<i64>,
+    ) -> SqlResult<()> {
         let id = self.next_object_id()?;
         let columns: Vec<Column> = columns
             .iter()
             .enumerate()
-            .map(|(i, (name, ty, nullable))| Column { id: i as i64 + 1, name: (*name).to_owned(), ty: *ty, nullable: *nullable, default: None })
+            .map(|(i, (name, ty, nullable))| Column {
+                id: i as i64 + 1,
+                name: (*name).to_owned(),
+                ty: *ty,
+                nullable: *nullable,
+                default: None,
+            })
             .collect();
         let next_column_id = columns.len() as i64 + 1;
         self.put_table(Table {
@@ -106,8 +118,18 @@ impl Session {
             let Some(schema) = session.catalog.schema("cdc").cloned() else {
                 return Ok(());
             };
-            for table in session.catalog.tables.values().filter(|t| t.schema_id == schema.id).cloned().collect::<Vec<_>>() {
-                session.conn.execute_batch(&format!("DROP TABLE {}", table.sql_name())).map_err(crate::exec::storage)?;
+            for table in session
+                .catalog
+                .tables
+                .values()
+                .filter(|t| t.schema_id == schema.id)
+                .cloned()
+                .collect::<Vec<_>>()
+            {
+                session
+                    .conn
+                    .execute_batch(&format!("DROP TABLE {}", table.sql_name()))
+                    .map_err(crate::exec::storage)?;
                 remove(&session.conn, session.database.next_version(), table.id).map_err(crate::exec::storage)?;
             }
             remove(&session.conn, session.database.next_version(), schema.id).map_err(crate::exec::storage)?;
@@ -246,7 +268,14 @@ impl Session {
             return Ok(());
         }
         let id = self.next_object_id()?;
-        let role = User { id, name: name.to_owned(), login: None, is_role: true, roles: Vec::new(), grants: Vec::new() };
+        let role = User {
+            id,
+            name: name.to_owned(),
+            login: None,
+            is_role: true,
+            roles: Vec::new(),
+            grants: Vec::new(),
+        };
         self.put_object(id, &Object::User(role))
     }
 
@@ -255,9 +284,13 @@ impl Session {
         self.begin_cdc_write()?;
         let storage = crate::exec::storage;
         if let Some(table) = self.catalog.tables.get(&instance.id) {
-            self.conn.execute_batch(&format!("DROP TABLE {}", table.sql_name())).map_err(storage)?;
+            self.conn
+                .execute_batch(&format!("DROP TABLE {}", table.sql_name()))
+                .map_err(storage)?;
         }
-        self.conn.execute("DELETE FROM cdc._sim_instance WHERE id = ?1", [instance.id]).map_err(storage)?;
+        self.conn
+            .execute("DELETE FROM cdc._sim_instance WHERE id = ?1", [instance.id])
+            .map_err(storage)?;
         remove(&self.conn, self.database.next_version(), instance.id).map_err(storage)?;
         remove(&self.conn, self.database.next_version(), -instance.id).map_err(storage)?;
         self.context().map(|_| ())
@@ -288,14 +321,25 @@ impl Session {
 }
 
 fn change_columns(captured: &[CapturedColumn]) -> Vec<Column> {
-    let system = |id, name: &str, ty, nullable| Column { id, name: name.to_owned(), ty, nullable, default: None };
+    let system = |id, name: &str, ty, nullable| Column {
+        id,
+        name: name.to_owned(),
+        ty,
+        nullable,
+        default: None,
+    };
     let binary = SqlType::Binary(10);
     let mut columns = vec![
         system(column::START_LSN, "__$start_lsn", binary, false),
         system(column::END_LSN, "__$end_lsn", binary, true),
         system(column::SEQVAL, "__$seqval", binary, false),
         system(column::OPERATION, "__$operation", SqlType::Int, false),
-        system(column::UPDATE_MASK, "__$update_mask", SqlType::VarBinary(Length::Limited(128)), true),
+        system(
+            column::UPDATE_MASK,
+            "__$update_mask",
+            SqlType::VarBinary(Length::Limited(128)),
+            true,
+        ),
     ];
     columns.extend(captured.iter().map(|c| system(c.change_id, &c.name, c.ty, true)));
     columns.push(system(column::COMMAND_ID, "__$command_id", SqlType::Int, true));
@@ -324,6 +368,8 @@ fn no_source(schema: &str, table: &str) -> crate::result::SqlError {
     sql_error(
         22931,
         16,
-        format!("Source table '{schema}.{table}' does not exist in the current database. Ensure that the correct database context is set. Specify a valid schema and table name for the database."),
+        format!(
+            "Source table '{schema}.{table}' does not exist in the current database. Ensure that the correct database context is set. Specify a valid schema and table name for the database."
+        ),
     )
 }

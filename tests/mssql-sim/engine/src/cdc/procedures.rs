@@ -21,8 +21,16 @@ pub struct Procedure {
 }
 
 const PROCEDURES: &[Procedure] = &[
-    Procedure { schema: "sys", name: "sp_cdc_enable_db", parameters: &[] },
-    Procedure { schema: "sys", name: "sp_cdc_disable_db", parameters: &[] },
+    Procedure {
+        schema: "sys",
+        name: "sp_cdc_enable_db",
+        parameters: &[],
+    },
+    Procedure {
+        schema: "sys",
+        name: "sp_cdc_disable_db",
+        parameters: &[],
+    },
     Procedure {
         schema: "sys",
         name: "sp_cdc_enable_table",
@@ -41,15 +49,36 @@ const PROCEDURES: &[Procedure] = &[
     Procedure {
         schema: "sys",
         name: "sp_cdc_disable_table",
-        parameters: &[("@source_schema", true), ("@source_name", true), ("@capture_instance", true)],
+        parameters: &[
+            ("@source_schema", true),
+            ("@source_name", true),
+            ("@capture_instance", true),
+        ],
     },
-    Procedure { schema: "sys", name: "sp_cdc_help_change_data_capture", parameters: &[("@source_schema", false), ("@source_name", false)] },
-    Procedure { schema: "sys", name: "sp_cdc_get_captured_columns", parameters: &[("@capture_instance", true)] },
-    Procedure { schema: "sys", name: "sp_cdc_get_ddl_history", parameters: &[("@capture_instance", true)] },
+    Procedure {
+        schema: "sys",
+        name: "sp_cdc_help_change_data_capture",
+        parameters: &[("@source_schema", false), ("@source_name", false)],
+    },
+    Procedure {
+        schema: "sys",
+        name: "sp_cdc_get_captured_columns",
+        parameters: &[("@capture_instance", true)],
+    },
+    Procedure {
+        schema: "sys",
+        name: "sp_cdc_get_ddl_history",
+        parameters: &[("@capture_instance", true)],
+    },
     Procedure {
         schema: "sys",
         name: "sp_cdc_cleanup_change_table",
-        parameters: &[("@capture_instance", true), ("@low_water_mark", true), ("@threshold", false), ("@fCleanupFailed", false)],
+        parameters: &[
+            ("@capture_instance", true),
+            ("@low_water_mark", true),
+            ("@threshold", false),
+            ("@fCleanupFailed", false),
+        ],
     },
     Procedure {
         schema: "sys",
@@ -67,14 +96,47 @@ const PROCEDURES: &[Procedure] = &[
     Procedure {
         schema: "sys",
         name: "sp_cdc_add_job",
-        parameters: &[("@job_type", true), ("@start_job", false), ("@maxtrans", false), ("@maxscans", false), ("@continuous", false), ("@pollinginterval", false), ("@retention", false), ("@threshold", false)],
+        parameters: &[
+            ("@job_type", true),
+            ("@start_job", false),
+            ("@maxtrans", false),
+            ("@maxscans", false),
+            ("@continuous", false),
+            ("@pollinginterval", false),
+            ("@retention", false),
+            ("@threshold", false),
+        ],
     },
-    Procedure { schema: "sys", name: "sp_cdc_start_job", parameters: &[("@job_type", false)] },
-    Procedure { schema: "sys", name: "sp_cdc_stop_job", parameters: &[("@job_type", false)] },
-    Procedure { schema: "sys", name: "sp_cdc_help_jobs", parameters: &[] },
-    Procedure { schema: "sim", name: "idle_entry", parameters: &[] },
-    Procedure { schema: "sim", name: "cleanup", parameters: &[("@capture_instance", true), ("@before_lsn", true)] },
-    Procedure { schema: "sim", name: "key_update", parameters: &[("@form", true)] },
+    Procedure {
+        schema: "sys",
+        name: "sp_cdc_start_job",
+        parameters: &[("@job_type", false)],
+    },
+    Procedure {
+        schema: "sys",
+        name: "sp_cdc_stop_job",
+        parameters: &[("@job_type", false)],
+    },
+    Procedure {
+        schema: "sys",
+        name: "sp_cdc_help_jobs",
+        parameters: &[],
+    },
+    Procedure {
+        schema: "sim",
+        name: "idle_entry",
+        parameters: &[],
+    },
+    Procedure {
+        schema: "sim",
+        name: "cleanup",
+        parameters: &[("@capture_instance", true), ("@before_lsn", true)],
+    },
+    Procedure {
+        schema: "sim",
+        name: "key_update",
+        parameters: &[("@form", true)],
+    },
 ];
 
 /// A procedure by schema (none will do for `sys`) and name.
@@ -89,7 +151,12 @@ const LSN: SqlType = SqlType::Binary(10);
 const MAX: SqlType = SqlType::NVarChar(Length::Max);
 
 /// Runs a procedure; its return status.
-pub(crate) fn run(session: &mut Session, procedure: &Procedure, args: &Arguments, sink: &mut dyn ResultSink) -> Run<i64> {
+pub(crate) fn run(
+    session: &mut Session,
+    procedure: &Procedure,
+    args: &Arguments,
+    sink: &mut dyn ResultSink,
+) -> Run<i64> {
     let result = dispatch(session, procedure, args, sink);
     result.map_err(|stop| match stop {
         crate::exec::Stop::Error(mut error) => {
@@ -105,15 +172,39 @@ pub(crate) fn run(session: &mut Session, procedure: &Procedure, args: &Arguments
 fn dispatch(session: &mut Session, procedure: &Procedure, args: &Arguments, sink: &mut dyn ResultSink) -> Run<i64> {
     let ctx = session.context()?;
     let owner = || if ctx.is_owner() { Ok(()) } else { Err(not_dbo()) };
-    let enabled = || if ctx.catalog.settings.cdc { Ok(()) } else { Err(not_enabled(&ctx)) };
+    let enabled = || {
+        if ctx.catalog.settings.cdc {
+            Ok(())
+        } else {
+            Err(not_enabled(&ctx))
+        }
+    };
     // These work on the change tables by themselves, and would wait for the very transaction that runs them.
-    if session.tx.holds_change_tables() && matches!(procedure.name, "sp_cdc_cleanup_change_table" | "cleanup" | "sp_cdc_start_job" | "idle_entry") {
-        return Err(sql_error(226, 16, format!("{} statement not allowed within multi-statement transaction.", procedure.name)).into());
+    if session.tx.holds_change_tables()
+        && matches!(
+            procedure.name,
+            "sp_cdc_cleanup_change_table" | "cleanup" | "sp_cdc_start_job" | "idle_entry"
+        )
+    {
+        return Err(sql_error(
+            226,
+            16,
+            format!(
+                "{} statement not allowed within multi-statement transaction.",
+                procedure.name
+            ),
+        )
+        .into());
     }
     match procedure.name {
         "sp_cdc_enable_db" | "sp_cdc_disable_db" => {
             if !ctx.admin {
-                return Err(sql_error(22902, 16, "Caller is not authorized to initiate the requested action. Sysadmin privileges are required.").into());
+                return Err(sql_error(
+                    22902,
+                    16,
+                    "Caller is not authorized to initiate the requested action. Sysadmin privileges are required.",
+                )
+                .into());
             }
             if procedure.name == "sp_cdc_enable_db" {
                 session.enable_database()?;
@@ -125,7 +216,11 @@ fn dispatch(session: &mut Session, procedure: &Procedure, args: &Arguments, sink
             owner()?;
             enabled()?;
             if args.absent(2) {
-                let mut error = sql_error(201, 16, "Procedure or function 'sp_cdc_enable_table' expects parameter '@role_name', which was not supplied.");
+                let mut error = sql_error(
+                    201,
+                    16,
+                    "Procedure or function 'sp_cdc_enable_table' expects parameter '@role_name', which was not supplied.",
+                );
                 error.state = 4;
                 return Err(error.into());
             }
@@ -167,7 +262,10 @@ fn dispatch(session: &mut Session, procedure: &Procedure, args: &Arguments, sink
             enabled()?;
             let instance = readable(&ctx, &args.text(0)?.unwrap_or_default())?;
             let state = ctx.database.cdc.lock();
-            let (low, high) = (state.starts.get(&instance.id).copied().unwrap_or(Lsn::ZERO), state.max_lsn.unwrap_or(Lsn::ZERO));
+            let (low, high) = (
+                state.starts.get(&instance.id).copied().unwrap_or(Lsn::ZERO),
+                state.max_lsn.unwrap_or(Lsn::ZERO),
+            );
             drop(state);
             // Without a mark the low endpoint stays, and only what lies below it goes.
             let mark = args.lsn(1)?.unwrap_or(low);
@@ -227,7 +325,12 @@ fn dispatch(session: &mut Session, procedure: &Procedure, args: &Arguments, sink
             let added = agent::idle_entry(&ctx.database, true).map_err(storage);
             session.end_empty_write();
             if !added? {
-                return Err(sql_error(50000, 16, "mssql-sim: no idle entry can be written: capture is stopped or has transactions to capture.").into());
+                return Err(sql_error(
+                    50000,
+                    16,
+                    "mssql-sim: no idle entry can be written: capture is stopped or has transactions to capture.",
+                )
+                .into());
             }
         }
         "cleanup" => {
@@ -235,7 +338,8 @@ fn dispatch(session: &mut Session, procedure: &Procedure, args: &Arguments, sink
             enabled()?;
             let instance = readable(&ctx, &args.text(0)?.unwrap_or_default())?;
             let mark = args.lsn(1)?.unwrap_or(Lsn::ZERO);
-            cleanup::clean(&ctx.database, instance.id, mark, ctx.catalog.settings.cleanup_threshold).map_err(storage)?;
+            cleanup::clean(&ctx.database, instance.id, mark, ctx.catalog.settings.cleanup_threshold)
+                .map_err(storage)?;
         }
         "key_update" => {
             owner()?;
@@ -243,11 +347,20 @@ fn dispatch(session: &mut Session, procedure: &Procedure, args: &Arguments, sink
             let in_place = match form.as_str() {
                 "delete_insert" => false,
                 "before_after" => true,
-                _ => return Err(sql_error(50000, 16, "mssql-sim: @form is N'delete_insert' or N'before_after'.").into()),
+                _ => {
+                    return Err(sql_error(50000, 16, "mssql-sim: @form is N'delete_insert' or N'before_after'.").into());
+                }
             };
             change_settings(session, |s| s.key_update_in_place = in_place)?;
         }
-        _ => return Err(sql_error(2812, 16, format!("Could not find stored procedure '{}'.", procedure.name)).into()),
+        _ => {
+            return Err(sql_error(
+                2812,
+                16,
+                format!("Could not find stored procedure '{}'.", procedure.name),
+            )
+            .into());
+        }
     }
     Ok(0)
 }
@@ -262,14 +375,21 @@ fn change_settings(session: &mut Session, change: impl FnOnce(&mut crate::catalo
 }
 
 fn not_dbo() -> SqlError {
-    sql_error(22904, 16, "Caller is not authorized to initiate the requested action. DBO privileges are required.")
+    sql_error(
+        22904,
+        16,
+        "Caller is not authorized to initiate the requested action. DBO privileges are required.",
+    )
 }
 
 fn not_enabled(ctx: &StatementContext) -> SqlError {
     sql_error(
         22901,
         16,
-        format!("The database '{}' is not enabled for Change Data Capture. Ensure that the correct database context is set and retry the operation. To report on the databases enabled for Change Data Capture, query the is_cdc_enabled column in the sys.databases catalog view.", ctx.database.name),
+        format!(
+            "The database '{}' is not enabled for Change Data Capture. Ensure that the correct database context is set and retry the operation. To report on the databases enabled for Change Data Capture, query the is_cdc_enabled column in the sys.databases catalog view.",
+            ctx.database.name
+        ),
     )
 }
 
@@ -292,10 +412,20 @@ fn optional(t: Option<&String>) -> Value {
 
 fn list<'i>(names: impl Iterator<Item = &'i str>) -> Value {
     let quoted: Vec<String> = names.map(|n| format!("[{}]", n.replace(']', "]]"))).collect();
-    if quoted.is_empty() { Value::Null } else { Value::Text(quoted.join(", ")) }
+    if quoted.is_empty() {
+        Value::Null
+    } else {
+        Value::Text(quoted.join(", "))
+    }
 }
 
-fn help(session: &mut Session, ctx: &StatementContext, schema: Option<&str>, table: Option<&str>, sink: &mut dyn ResultSink) -> Run<i64> {
+fn help(
+    session: &mut Session,
+    ctx: &StatementContext,
+    schema: Option<&str>,
+    table: Option<&str>,
+    sink: &mut dyn ResultSink,
+) -> Run<i64> {
     let source = match (schema, table) {
         (None, None) => None,
         (schema, Some(table)) => match ctx.catalog.table(schema, table) {
@@ -307,7 +437,9 @@ fn help(session: &mut Session, ctx: &StatementContext, schema: Option<&str>, tab
     let starts = ctx.database.cdc.lock().starts.clone();
     let mut rows = Vec::new();
     let mut found: Vec<&Arc<Instance>> = ctx.catalog.instances.values().collect();
-    found.sort_by(|a, b| (&a.source_schema, &a.source_table, a.created).cmp(&(&b.source_schema, &b.source_table, b.created)));
+    found.sort_by(|a, b| {
+        (&a.source_schema, &a.source_table, a.created).cmp(&(&b.source_schema, &b.source_table, b.created))
+    });
     for i in found {
         if source.is_some_and(|s| s != i.source_id) || !may_read_instance(ctx, i) {
             continue;
@@ -359,7 +491,11 @@ fn captured_columns(session: &mut Session, i: &Instance, sink: &mut dyn ResultSi
         .iter()
         .map(|c| {
             let length = CatalogView::max_length(c.ty);
-            let characters = if c.ty.is_national() && length > 0 { length / 2 } else { length };
+            let characters = if c.ty.is_national() && length > 0 {
+                length / 2
+            } else {
+                length
+            };
             let number = c.ty.is_number() && c.ty != SqlType::Bit;
             let (precision, scale) = CatalogView::precision(c.ty);
             vec![
@@ -370,10 +506,22 @@ fn captured_columns(session: &mut Session, i: &Instance, sink: &mut dyn ResultSi
                 Value::Int(c.source_id),
                 Value::Int(c.ordinal),
                 text(&c.ty.to_string()),
-                if c.ty.is_text() || c.ty.is_bytes() { Value::Int(characters) } else { Value::Null },
+                if c.ty.is_text() || c.ty.is_bytes() {
+                    Value::Int(characters)
+                } else {
+                    Value::Null
+                },
                 if number { Value::Int(precision) } else { Value::Null },
-                if number && !c.ty.is_float() { Value::Int(scale) } else { Value::Null },
-                if c.ty.is_temporal() { Value::Int(scale) } else { Value::Null },
+                if number && !c.ty.is_float() {
+                    Value::Int(scale)
+                } else {
+                    Value::Null
+                },
+                if c.ty.is_temporal() {
+                    Value::Int(scale)
+                } else {
+                    Value::Null
+                },
             ]
         })
         .collect();
@@ -397,11 +545,16 @@ fn captured_columns(session: &mut Session, i: &Instance, sink: &mut dyn ResultSi
 fn ddl_history(session: &mut Session, ctx: &StatementContext, i: &Instance, sink: &mut dyn ResultSink) -> Run<i64> {
     let mut rows = Vec::new();
     if let Some(table) = ctx.catalog.table(Some("cdc"), "ddl_history") {
-        let sql = format!("SELECT c3, c4, c5, c6 FROM {} WHERE c2 = ?1 ORDER BY c5", table.sql_name());
+        let sql = format!(
+            "SELECT c3, c4, c5, c6 FROM {} WHERE c2 = ?1 ORDER BY c5",
+            table.sql_name()
+        );
         let mut statement = session.conn.prepare(&sql).map_err(storage)?;
         let mut found = statement.query([i.id]).map_err(storage)?;
         while let Some(row) = found.next().map_err(storage)? {
-            let cell = |at: usize, ty: SqlType| -> SqlResult<Value> { Ok(crate::types::decode(row.get_ref(at).map_err(storage)?, ty)) };
+            let cell = |at: usize, ty: SqlType| -> SqlResult<Value> {
+                Ok(crate::types::decode(row.get_ref(at).map_err(storage)?, ty))
+            };
             rows.push(vec![
                 text(&i.source_schema),
                 text(&i.source_table),
@@ -428,12 +581,51 @@ fn ddl_history(session: &mut Session, ctx: &StatementContext, i: &Instance, sink
 
 fn jobs(session: &mut Session, ctx: &StatementContext, sink: &mut dyn ResultSink) -> Run<i64> {
     let settings = &ctx.catalog.settings;
-    let id = |n: u8| Value::Guid([n, 0x5C, 0xDC, 0, 0, 0, 0x40, 0, 0x80, 0, 0, 0, 0, 0, 0, ctx.database.id as u8]);
+    let id = |n: u8| {
+        Value::Guid([
+            n,
+            0x5C,
+            0xDC,
+            0,
+            0,
+            0,
+            0x40,
+            0,
+            0x80,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            ctx.database.id as u8,
+        ])
+    };
     let name = |kind: &str| text(&format!("cdc.{}_{kind}", ctx.database.name));
     let int = Value::Int;
     let rows = vec![
-        vec![id(1), text("capture"), name("capture"), int(500), int(10), int(1), int(5), int(0), int(0)],
-        vec![id(2), text("cleanup"), name("cleanup"), int(0), int(0), int(0), int(0), int(settings.retention_minutes), int(settings.cleanup_threshold)],
+        vec![
+            id(1),
+            text("capture"),
+            name("capture"),
+            int(500),
+            int(10),
+            int(1),
+            int(5),
+            int(0),
+            int(0),
+        ],
+        vec![
+            id(2),
+            text("cleanup"),
+            name("cleanup"),
+            int(0),
+            int(0),
+            int(0),
+            int(0),
+            int(settings.retention_minutes),
+            int(settings.cleanup_threshold),
+        ],
     ];
     let columns = [
         ("job_id", SqlType::UniqueIdentifier, true),

@@ -137,8 +137,19 @@ mod tests {
     fn images_round_trip() {
         let image: Image = vec![
             (1, SqlType::Int, Value::Int(-5)),
-            (2, SqlType::Decimal { precision: 38, scale: 10 }, Value::Decimal(i128::MIN)),
-            (3, SqlType::NVarChar(crate::value::Length::Max), Value::Text("é😀".into())),
+            (
+                2,
+                SqlType::Decimal {
+                    precision: 38,
+                    scale: 10,
+                },
+                Value::Decimal(i128::MIN),
+            ),
+            (
+                3,
+                SqlType::NVarChar(crate::value::Length::Max),
+                Value::Text("é😀".into()),
+            ),
             (4, SqlType::Date, Value::Null),
             (900, SqlType::DateTimeOffset(7), Value::DateTimeOffset(7, -90)),
         ];

@@ -68,9 +68,27 @@ const TABLE: &[(&str, ContextFunc, SqlType, usize, usize)] = &[
     ("GETUTCDATE", ContextFunc::GetUtcDate, SqlType::DateTime, 0, 0),
     ("SYSDATETIME", ContextFunc::SysDateTime, DATETIME2, 0, 0),
     ("SYSUTCDATETIME", ContextFunc::SysUtcDateTime, DATETIME2, 0, 0),
-    ("SYSDATETIMEOFFSET", ContextFunc::SysDateTimeOffset, SqlType::DateTimeOffset(7), 0, 0),
-    ("CURRENT_TIMEZONE", ContextFunc::CurrentTimezone, SqlType::VarChar(Length::Limited(128)), 0, 0),
-    ("CURRENT_TIMEZONE_ID", ContextFunc::CurrentTimezoneId, SqlType::VarChar(Length::Limited(128)), 0, 0),
+    (
+        "SYSDATETIMEOFFSET",
+        ContextFunc::SysDateTimeOffset,
+        SqlType::DateTimeOffset(7),
+        0,
+        0,
+    ),
+    (
+        "CURRENT_TIMEZONE",
+        ContextFunc::CurrentTimezone,
+        SqlType::VarChar(Length::Limited(128)),
+        0,
+        0,
+    ),
+    (
+        "CURRENT_TIMEZONE_ID",
+        ContextFunc::CurrentTimezoneId,
+        SqlType::VarChar(Length::Limited(128)),
+        0,
+        0,
+    ),
     ("DB_NAME", ContextFunc::DbName, SYSNAME, 0, 1),
     ("DB_ID", ContextFunc::DbId, SqlType::SmallInt, 0, 1),
     ("OBJECT_ID", ContextFunc::ObjectId, SqlType::Int, 1, 2),
@@ -97,8 +115,26 @@ const TABLE: &[(&str, ContextFunc, SqlType, usize, usize)] = &[
     ("SERVERPROPERTY", ContextFunc::ServerProperty, SYSNAME, 1, 1),
     ("DATABASEPROPERTYEX", ContextFunc::DatabasePropertyEx, SYSNAME, 2, 2),
     ("SESSIONPROPERTY", ContextFunc::SessionProperty, SqlType::Int, 1, 1),
-    ("SCOPE_IDENTITY", ContextFunc::ScopeIdentity, SqlType::Decimal { precision: 38, scale: 0 }, 0, 0),
-    ("IDENT_CURRENT", ContextFunc::IdentCurrent, SqlType::Decimal { precision: 38, scale: 0 }, 1, 1),
+    (
+        "SCOPE_IDENTITY",
+        ContextFunc::ScopeIdentity,
+        SqlType::Decimal {
+            precision: 38,
+            scale: 0,
+        },
+        0,
+        0,
+    ),
+    (
+        "IDENT_CURRENT",
+        ContextFunc::IdentCurrent,
+        SqlType::Decimal {
+            precision: 38,
+            scale: 0,
+        },
+        1,
+        1,
+    ),
     ("HOST_NAME", ContextFunc::HostName, SYSNAME, 0, 0),
     ("APP_NAME", ContextFunc::AppName, SYSNAME, 0, 0),
     ("XACT_STATE", ContextFunc::XactState, SqlType::SmallInt, 0, 0),
@@ -107,9 +143,27 @@ const TABLE: &[(&str, ContextFunc, SqlType, usize, usize)] = &[
     ("TYPE_NAME", ContextFunc::TypeName, SYSNAME, 1, 1),
     ("FN_CDC_GET_MAX_LSN", ContextFunc::MaxLsn, SqlType::Binary(10), 0, 0),
     ("FN_CDC_GET_MIN_LSN", ContextFunc::MinLsn, SqlType::Binary(10), 1, 1),
-    ("FN_CDC_MAP_LSN_TO_TIME", ContextFunc::LsnToTime, SqlType::DateTime, 1, 1),
-    ("FN_CDC_MAP_TIME_TO_LSN", ContextFunc::TimeToLsn, SqlType::Binary(10), 2, 2),
-    ("FN_CDC_GET_COLUMN_ORDINAL", ContextFunc::ColumnOrdinal, SqlType::Int, 2, 2),
+    (
+        "FN_CDC_MAP_LSN_TO_TIME",
+        ContextFunc::LsnToTime,
+        SqlType::DateTime,
+        1,
+        1,
+    ),
+    (
+        "FN_CDC_MAP_TIME_TO_LSN",
+        ContextFunc::TimeToLsn,
+        SqlType::Binary(10),
+        2,
+        2,
+    ),
+    (
+        "FN_CDC_GET_COLUMN_ORDINAL",
+        ContextFunc::ColumnOrdinal,
+        SqlType::Int,
+        2,
+        2,
+    ),
 ];
 
 impl ContextFunc {
@@ -173,7 +227,9 @@ impl ContextFunc {
                 let minutes = (ctx.now_local - ctx.now_utc) / (60 * TICKS_PER_SECOND);
                 Value::DateTimeOffset(ctx.now_utc, minutes as i16)
             }
-            ContextFunc::CurrentTimezone | ContextFunc::CurrentTimezoneId => Value::Text(ctx.engine.options.time_zone.clone()),
+            ContextFunc::CurrentTimezone | ContextFunc::CurrentTimezoneId => {
+                Value::Text(ctx.engine.options.time_zone.clone())
+            }
             ContextFunc::DbName => match int(0)? {
                 None if args.is_empty() => Value::Text(ctx.database.name.clone()),
                 None => Value::Null,
@@ -189,9 +245,11 @@ impl ContextFunc {
                 None => Value::Null,
             },
             ContextFunc::ObjectName => name(int(0)?.and_then(|id| catalog.tables.get(&id)).map(|t| t.name.clone())),
-            ContextFunc::ObjectSchemaName => {
-                name(int(0)?.and_then(|id| catalog.tables.get(&id)).map(|t| catalog.schema_name(t.schema_id).to_owned()))
-            }
+            ContextFunc::ObjectSchemaName => name(
+                int(0)?
+                    .and_then(|id| catalog.tables.get(&id))
+                    .map(|t| catalog.schema_name(t.schema_id).to_owned()),
+            ),
             ContextFunc::SchemaName => match int(0)? {
                 None if args.is_empty() => Value::Text("dbo".into()),
                 None => Value::Null,
@@ -231,41 +289,63 @@ impl ContextFunc {
                 Some(role) => member(ctx, &role),
                 None => Value::Null,
             },
-            ContextFunc::IsSrvRoleMember => Value::Int(i64::from(ctx.admin || text(0)?.is_some_and(|t| same_name(&t, "public")))),
+            ContextFunc::IsSrvRoleMember => Value::Int(i64::from(
+                ctx.admin || text(0)?.is_some_and(|t| same_name(&t, "public")),
+            )),
             ContextFunc::ServerProperty => text(0)?.map_or(Value::Null, |t| server_property(ctx, &t)),
             ContextFunc::DatabasePropertyEx => match (text(0)?, text(1)?) {
-                (Some(db), Some(property)) if ctx.engine.database(&db).is_some() => match property.to_ascii_lowercase().as_str() {
-                    "updateability" => Value::Text("READ_WRITE".into()),
-                    "status" => Value::Text("ONLINE".into()),
-                    "recovery" => Value::Text("FULL".into()),
-                    "collation" => Value::Text("SQL_Latin1_General_CP1_CI_AS".into()),
-                    "edition" | "serviceobjective" => Value::Null,
-                    _ => Value::Null,
-                },
+                (Some(db), Some(property)) if ctx.engine.database(&db).is_some() => {
+                    match property.to_ascii_lowercase().as_str() {
+                        "updateability" => Value::Text("READ_WRITE".into()),
+                        "status" => Value::Text("ONLINE".into()),
+                        "recovery" => Value::Text("FULL".into()),
+                        "collation" => Value::Text("SQL_Latin1_General_CP1_CI_AS".into()),
+                        "edition" | "serviceobjective" => Value::Null,
+                        _ => Value::Null,
+                    }
+                }
                 _ => Value::Null,
             },
             ContextFunc::SessionProperty => Value::Int(1),
             ContextFunc::ScopeIdentity => identity(ctx),
             ContextFunc::IdentCurrent => match text(0)?.and_then(|t| object_id(ctx, &t)) {
-                Some(id) => ctx.database.identities.lock().get(&id).map_or(Value::Null, |v| Value::Decimal(i128::from(*v))),
+                Some(id) => ctx
+                    .database
+                    .identities
+                    .lock()
+                    .get(&id)
+                    .map_or(Value::Null, |v| Value::Decimal(i128::from(*v))),
                 None => Value::Null,
             },
             ContextFunc::HostName | ContextFunc::AppName => Value::Null,
             ContextFunc::XactState => Value::Int(i64::from(ctx.transactions > 0)),
             ContextFunc::ColLength => match (text(0)?.and_then(|t| object_id(ctx, &t)), text(1)?) {
                 (Some(id), Some(column)) => number(
-                    catalog.tables.get(&id).and_then(|t| t.column(&column)).map(|c| crate::catalog::CatalogView::max_length(c.ty)),
+                    catalog
+                        .tables
+                        .get(&id)
+                        .and_then(|t| t.column(&column))
+                        .map(|c| crate::catalog::CatalogView::max_length(c.ty)),
                 ),
                 _ => Value::Null,
             },
             ContextFunc::ColName => match (int(0)?, int(1)?) {
                 (Some(id), Some(position)) => name(
-                    catalog.tables.get(&id).and_then(|t| t.column_by_id(position)).map(|c| c.name.clone()),
+                    catalog
+                        .tables
+                        .get(&id)
+                        .and_then(|t| t.column_by_id(position))
+                        .map(|c| c.name.clone()),
                 ),
                 _ => Value::Null,
             },
             ContextFunc::TypeName => name(int(0)?.and_then(crate::catalog::CatalogView::type_name)),
-            ContextFunc::MaxLsn => ctx.database.cdc.lock().max_lsn.map_or(Value::Null, |l| Value::Bytes(l.0.to_vec())),
+            ContextFunc::MaxLsn => ctx
+                .database
+                .cdc
+                .lock()
+                .max_lsn
+                .map_or(Value::Null, |l| Value::Bytes(l.0.to_vec())),
             ContextFunc::MinLsn => match text(0)? {
                 Some(instance) => Value::Bytes(min_lsn(ctx, &instance).0.to_vec()),
                 None => Value::Bytes(Lsn::ZERO.0.to_vec()),
@@ -279,7 +359,9 @@ impl ContextFunc {
                 _ => Value::Null,
             },
             ContextFunc::TimeToLsn => {
-                let (Some(relation), Value::DateTime(at)) = (text(0)?, convert(&args[1].0, args[1].1, SqlType::DateTime)?) else {
+                let (Some(relation), Value::DateTime(at)) =
+                    (text(0)?, convert(&args[1].0, args[1].1, SqlType::DateTime)?)
+                else {
                     return Ok(Value::Null);
                 };
                 ctx.database
@@ -289,7 +371,10 @@ impl ContextFunc {
             }
             ContextFunc::ColumnOrdinal => match (text(0)?, text(1)?) {
                 (Some(instance), Some(column)) => number(catalog.instance(&instance).and_then(|i| {
-                    i.columns.iter().find(|c| same_name(&c.name, &column)).map(|c| c.ordinal)
+                    i.columns
+                        .iter()
+                        .find(|c| same_name(&c.name, &column))
+                        .map(|c| c.ordinal)
                 })),
                 _ => Value::Null,
             },
@@ -303,7 +388,11 @@ impl ContextFunc {
 /// As [`ContextFunc::answer`].
 pub fn call(code: i64, args: &[(Value, SqlType)]) -> SqlResult<Value> {
     let Some(ctx) = current() else {
-        return Err(sql_error(50000, 16, "mssql-sim: a function of the session ran outside a statement."));
+        return Err(sql_error(
+            50000,
+            16,
+            "mssql-sim: a function of the session ran outside a statement.",
+        ));
     };
     match TABLE.iter().find(|row| row.1 as i64 == code) {
         Some(row) => row.1.answer(&ctx, args),
@@ -320,7 +409,13 @@ fn min_lsn(ctx: &StatementContext, instance: &str) -> Lsn {
     if !may_read_instance(ctx, instance) {
         return Lsn::ZERO;
     }
-    ctx.database.cdc.lock().starts.get(&instance.id).copied().unwrap_or(Lsn::ZERO)
+    ctx.database
+        .cdc
+        .lock()
+        .starts
+        .get(&instance.id)
+        .copied()
+        .unwrap_or(Lsn::ZERO)
 }
 
 /// Whether the user may ask about an instance: SELECT on every captured source column, and membership in the gating
@@ -332,11 +427,18 @@ pub(crate) fn may_read_instance(ctx: &StatementContext, instance: &crate::catalo
     let Some(user) = ctx.user() else {
         return false;
     };
-    let gated = instance.role.as_deref().is_none_or(|role| ctx.catalog.is_member(user, role));
+    let gated = instance
+        .role
+        .as_deref()
+        .is_none_or(|role| ctx.catalog.is_member(user, role));
     let columns: Vec<i64> = instance.columns.iter().map(|c| c.source_id).collect();
     gated
         && ctx.catalog.tables.get(&instance.source_id).is_none_or(|source| {
-            let alive: Vec<i64> = columns.iter().copied().filter(|id| source.column_by_id(*id).is_some()).collect();
+            let alive: Vec<i64> = columns
+                .iter()
+                .copied()
+                .filter(|id| source.column_by_id(*id).is_some())
+                .collect();
             ctx.allows(Action::Select, source, Some(&alive))
         })
 }
@@ -405,8 +507,17 @@ pub(crate) fn split_name(name: &str) -> Vec<String> {
 }
 
 /// HAS_PERMS_BY_NAME for objects, databases, schemas and the server; NULL for a securable that is not there.
-fn permissions(ctx: &StatementContext, securable: Option<String>, class: Option<String>, permission: Option<String>, column: Option<String>) -> Value {
-    let (class, permission) = (class.unwrap_or_default().to_ascii_uppercase(), permission.unwrap_or_default());
+fn permissions(
+    ctx: &StatementContext,
+    securable: Option<String>,
+    class: Option<String>,
+    permission: Option<String>,
+    column: Option<String>,
+) -> Value {
+    let (class, permission) = (
+        class.unwrap_or_default().to_ascii_uppercase(),
+        permission.unwrap_or_default(),
+    );
     let any = permission.eq_ignore_ascii_case("ANY");
     let action = Action::by_name(&permission);
     let yes = |b: bool| Value::Int(i64::from(b));
@@ -442,7 +553,10 @@ fn permissions(ctx: &StatementContext, securable: Option<String>, class: Option<
                 let granted = ctx.user().is_some_and(|user| {
                     ctx.catalog.users.values().any(|holder| {
                         ctx.catalog.is_member(user, &holder.name)
-                            && holder.grants.iter().any(|g| Some(g.action) == action && !g.deny && g.schema.is_none_or(|s| s == schema.id))
+                            && holder
+                                .grants
+                                .iter()
+                                .any(|g| Some(g.action) == action && !g.deny && g.schema.is_none_or(|s| s == schema.id))
                     })
                 });
                 yes(ctx.is_owner() || granted)

@@ -31,7 +31,13 @@ pub fn global(ctx: &StatementContext, name: &str) -> Option<(Value, SqlType)> {
             let major: i64 = ctx.engine.options.version.product_version()[..2].parse().unwrap_or(16);
             int(major << 24)
         }
-        "@@IDENTITY" => Some((identity(ctx), SqlType::Decimal { precision: 38, scale: 0 })),
+        "@@IDENTITY" => Some((
+            identity(ctx),
+            SqlType::Decimal {
+                precision: 38,
+                scale: 0,
+            },
+        )),
         _ => None,
     }
 }
@@ -60,7 +66,9 @@ pub(super) fn server_property(ctx: &StatementContext, name: &str) -> Value {
         "servername" | "machinename" | "computernamephysicalnetbios" => text(&ctx.engine.options.server_name),
         "collation" => text("SQL_Latin1_General_CP1_CI_AS"),
         "lcid" => text("1033"),
-        "ishadrenabled" | "isclustered" | "isintegratedsecurityonly" | "issingleuser" | "isfulltextinstalled" => text("0"),
+        "ishadrenabled" | "isclustered" | "isintegratedsecurityonly" | "issingleuser" | "isfulltextinstalled" => {
+            text("0")
+        }
         _ => Value::Null,
     }
 }

@@ -24,7 +24,11 @@ pub(crate) struct Frame {
 impl Frame {
     /// A frame with parameters as its variables.
     pub(crate) fn new(params: &[Param]) -> Frame {
-        Frame { vars: variables(params), tries: 0, caught: None }
+        Frame {
+            vars: variables(params),
+            tries: 0,
+            caught: None,
+        }
     }
 }
 
@@ -54,7 +58,10 @@ impl Session {
     fn guarded(&mut self, statement: &Statement, frame: &mut Frame, sink: &mut dyn ResultSink) -> Run<Flow> {
         let result = self.statement(statement, frame, sink);
         let Err(Stop::Error(mut error)) = result else {
-            if !matches!(statement.kind, Kind::If { .. } | Kind::While { .. } | Kind::Block(_) | Kind::Try { .. }) {
+            if !matches!(
+                statement.kind,
+                Kind::If { .. } | Kind::While { .. } | Kind::Block(_) | Kind::Try { .. }
+            ) {
                 self.last_error = 0;
             }
             return result;
@@ -65,14 +72,18 @@ impl Session {
         }
         self.last_error = i64::from(error.number);
         let ends = ends_batch(error.number) || self.settings.xact_abort;
-        if error.number == 1205 || (ends && (self.settings.xact_abort || rolls_back(error.number)) && frame.tries == 0) {
+        if error.number == 1205 || (ends && (self.settings.xact_abort || rolls_back(error.number)) && frame.tries == 0)
+        {
             self.abandon();
         }
         if frame.tries > 0 {
             return Err(Stop::Error(error));
         }
         sink.error(&error)?;
-        if matches!(error.number, 2627 | 2601 | 515 | 547 | 2628 | 8152 | 544 | 8115 | 220 | 8134) {
+        if matches!(
+            error.number,
+            2627 | 2601 | 515 | 547 | 2628 | 8152 | 544 | 8115 | 220 | 8134
+        ) {
             let mut ended = sql_error(3621, 0, "The statement has been terminated.");
             ended.line = error.line;
             sink.info(&ended)?;
@@ -95,13 +106,20 @@ impl Session {
             Kind::Insert(insert) => self.insert(insert, frame, sink)?,
             Kind::Update(update) => self.update(update, frame, sink)?,
             Kind::Delete(delete) => self.delete(delete, frame, sink)?,
-            Kind::Execute { result, procedure, arguments } => {
+            Kind::Execute {
+                result,
+                procedure,
+                arguments,
+            } => {
                 return self.execute_procedure(procedure, arguments, result.as_deref(), frame, sink);
             }
             Kind::ExecuteText(text) => {
                 let text = self.text(text, frame)?;
                 // Dynamic SQL sees none of the variables around it.
-                let mut inner = Frame { tries: frame.tries, ..Frame::new(&[]) };
+                let mut inner = Frame {
+                    tries: frame.tries,
+                    ..Frame::new(&[])
+                };
                 let current = self.database.name.clone();
                 self.batch(&text, &mut inner, sink)?;
                 if self.database.name != current {
@@ -141,8 +159,16 @@ impl Session {
                 self.set_option(name, value)?;
                 sink.statement_done(None)?;
             }
-            Kind::If { condition, then, otherwise } => {
-                let taken = if self.condition(condition, frame)? { Some(then) } else { otherwise.as_ref() };
+            Kind::If {
+                condition,
+                then,
+                otherwise,
+            } => {
+                let taken = if self.condition(condition, frame)? {
+                    Some(then)
+                } else {
+                    otherwise.as_ref()
+                };
                 if let Some(branch) = taken {
                     return self.guarded(branch, frame, sink);
                 }
@@ -218,10 +244,13 @@ impl Session {
             Kind::RaiseError(args) => return self.raise_error(args, statement.line, frame, sink),
             Kind::Throw(args) => {
                 let error = match args.as_slice() {
-                    [] => frame
-                        .caught
-                        .clone()
-                        .ok_or_else(|| sql_error(10704, 15, "To rethrow an error, a THROW statement must be used inside a CATCH block."))?,
+                    [] => frame.caught.clone().ok_or_else(|| {
+                        sql_error(
+                            10704,
+                            15,
+                            "To rethrow an error, a THROW statement must be used inside a CATCH block.",
+                        )
+                    })?,
                     [number, message, state] => {
                         let (number, message) = (self.integer(number, frame)?, self.text(message, frame)?);
                         let mut error = sql_error(number as i32, 16, message);
@@ -249,7 +278,11 @@ impl Session {
                 if old != self.database.name {
                     sink.database_changed(&old, &self.database.name)?;
                 }
-                let mut message = sql_error(5701, 0, format!("Changed database context to '{}'.", self.database.name));
+                let mut message = sql_error(
+                    5701,
+                    0,
+                    format!("Changed database context to '{}'.", self.database.name),
+                );
                 message.state = 2;
                 message.line = statement.line;
                 sink.info(&message)?;
@@ -292,10 +325,35 @@ impl Session {
                     let table = self.table(&parts)?;
                     self.settings.identity_insert = (switch == "ON").then_some(table.id);
                 }
-                "ANSI_NULLS" | "ANSI_PADDING" | "ANSI_WARNINGS" | "ARITHABORT" | "ARITHIGNORE" | "CONCAT_NULL_YIELDS_NULL" | "QUOTED_IDENTIFIER"
-                | "NUMERIC_ROUNDABORT" | "ANSI_NULL_DFLT_ON" | "ANSI_NULL_DFLT_OFF" | "ANSI_DEFAULTS" | "CURSOR_CLOSE_ON_COMMIT" | "DATEFIRST"
-                | "DATEFORMAT" | "LANGUAGE" | "TEXTSIZE" | "ROWCOUNT" | "FMTONLY" | "NO_BROWSETABLE" | "DEADLOCK_PRIORITY" | "STATISTICS"
-                | "QUERY_GOVERNOR_COST_LIMIT" | "FORCEPLAN" | "CONTEXT_INFO" | "REMOTE_PROC_TRANSACTIONS" | "OFFSETS" | "PARSEONLY" | "IO" | "TIME" => {
+                "ANSI_NULLS"
+                | "ANSI_PADDING"
+                | "ANSI_WARNINGS"
+                | "ARITHABORT"
+                | "ARITHIGNORE"
+                | "CONCAT_NULL_YIELDS_NULL"
+                | "QUOTED_IDENTIFIER"
+                | "NUMERIC_ROUNDABORT"
+                | "ANSI_NULL_DFLT_ON"
+                | "ANSI_NULL_DFLT_OFF"
+                | "ANSI_DEFAULTS"
+                | "CURSOR_CLOSE_ON_COMMIT"
+                | "DATEFIRST"
+                | "DATEFORMAT"
+                | "LANGUAGE"
+                | "TEXTSIZE"
+                | "ROWCOUNT"
+                | "FMTONLY"
+                | "NO_BROWSETABLE"
+                | "DEADLOCK_PRIORITY"
+                | "STATISTICS"
+                | "QUERY_GOVERNOR_COST_LIMIT"
+                | "FORCEPLAN"
+                | "CONTEXT_INFO"
+                | "REMOTE_PROC_TRANSACTIONS"
+                | "OFFSETS"
+                | "PARSEONLY"
+                | "IO"
+                | "TIME" => {
                     if name == "ROWCOUNT" && value != "0" {
                         return Err(not_supported("ROWCOUNT"));
                     }
@@ -308,14 +366,26 @@ impl Session {
         Ok(())
     }
 
-    fn raise_error(&mut self, args: &[sqlparser::ast::Expr], line: u32, frame: &mut Frame, sink: &mut dyn ResultSink) -> Run<Flow> {
+    fn raise_error(
+        &mut self,
+        args: &[sqlparser::ast::Expr],
+        line: u32,
+        frame: &mut Frame,
+        sink: &mut dyn ResultSink,
+    ) -> Run<Flow> {
         let [message, severity, state, rest @ ..] = args else {
             return Err(crate::error::syntax_near("RAISERROR").into());
         };
         let mut text = self.text(message, frame)?;
         for arg in rest {
             let value = self.text(arg, frame)?;
-            if let Some(at) = text.find("%s").into_iter().chain(text.find("%d")).chain(text.find("%i")).min() {
+            if let Some(at) = text
+                .find("%s")
+                .into_iter()
+                .chain(text.find("%d"))
+                .chain(text.find("%i"))
+                .min()
+            {
                 text.replace_range(at..at + 2, &value);
             }
         }
@@ -403,7 +473,10 @@ pub(crate) fn variable_value(value: &Value, from: SqlType, to: SqlType) -> SqlRe
 
 /// Errors that end the batch: bad names and syntax, and conversions of text.
 fn ends_batch(number: i32) -> bool {
-    matches!(number, 102 | 105 | 137 | 156 | 174 | 195 | 206 | 207 | 208 | 209 | 257 | 402 | 4104 | 911 | 916 | 1205 | 3960) || rolls_back(number)
+    matches!(
+        number,
+        102 | 105 | 137 | 156 | 174 | 195 | 206 | 207 | 208 | 209 | 257 | 402 | 4104 | 911 | 916 | 1205 | 3960
+    ) || rolls_back(number)
 }
 
 /// Errors that roll the transaction back with the batch.

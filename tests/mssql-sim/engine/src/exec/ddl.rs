@@ -20,16 +20,29 @@ impl Session {
         let ctx = self.context()?;
         let server = matches!(kind, Kind::CreateDatabase(_) | Kind::DropDatabase { .. });
         if server && !self.admin {
-            return Err(sql_error(262, 14, format!("CREATE DATABASE permission denied in database '{}'.", self.database.name)));
+            return Err(sql_error(
+                262,
+                14,
+                format!(
+                    "CREATE DATABASE permission denied in database '{}'.",
+                    self.database.name
+                ),
+            ));
         }
         let ddl = ctx.is_owner() || ctx.user().is_some_and(|u| ctx.catalog.is_member(u, "db_ddladmin"));
         if !server && !ddl {
-            return Err(sql_error(262, 14, format!("CREATE TABLE permission denied in database '{}'.", self.database.name)));
+            return Err(sql_error(
+                262,
+                14,
+                format!("CREATE TABLE permission denied in database '{}'.", self.database.name),
+            ));
         }
         match kind {
-            Kind::CreateDatabase(_) | Kind::DropDatabase { .. } if self.tx.count > 0 => {
-                Err(sql_error(226, 16, "CREATE DATABASE statement not allowed within multi-statement transaction."))
-            }
+            Kind::CreateDatabase(_) | Kind::DropDatabase { .. } if self.tx.count > 0 => Err(sql_error(
+                226,
+                16,
+                "CREATE DATABASE statement not allowed within multi-statement transaction.",
+            )),
             Kind::CreateDatabase(name) => self.engine.create_database(name),
             Kind::DropDatabase { names, if_exists } => {
                 for name in names {
@@ -43,7 +56,9 @@ impl Session {
             Kind::CreateSchema(name) => self.write(|s| s.create_schema(name)),
             Kind::DropSchema { name, if_exists } => self.write(|s| s.drop_schema(name, *if_exists)),
             Kind::CreateTable(table) => self.write(|s| s.create_table(table)),
-            Kind::DropTable { names, if_exists } => self.write(|s| names.iter().try_for_each(|n| s.drop_table(n, *if_exists))),
+            Kind::DropTable { names, if_exists } => {
+                self.write(|s| names.iter().try_for_each(|n| s.drop_table(n, *if_exists)))
+            }
             Kind::AlterTable { table, change, text } => self.write(|s| s.alter_table(table, change, text)),
             Kind::CreateIndex { table, key, .. } => self.write(|s| s.add_key(table, key)),
             Kind::DropIndex { name, table } => self.write(|s| s.drop_key(table, name, false)),
@@ -55,10 +70,20 @@ impl Session {
     fn create_schema(&mut self, name: &str) -> SqlResult<()> {
         self.context()?;
         if self.catalog.schema(name).is_some() || same_name(name, "sys") || same_name(name, "INFORMATION_SCHEMA") {
-            return Err(sql_error(2714, 16, format!("There is already an object named '{name}' in the database.")));
+            return Err(sql_error(
+                2714,
+                16,
+                format!("There is already an object named '{name}' in the database."),
+            ));
         }
         let id = self.next_object_id()?;
-        self.put_object(id, &Object::Schema(Schema { id, name: name.to_owned() }))
+        self.put_object(
+            id,
+            &Object::Schema(Schema {
+                id,
+                name: name.to_owned(),
+            }),
+        )
     }
 
     fn drop_schema(&mut self, name: &str, if_exists: bool) -> SqlResult<()> {
@@ -70,7 +95,10 @@ impl Session {
             return Err(sql_error(
                 3729,
                 16,
-                format!("Cannot drop schema '{name}' because it is being referenced by object '{}'.", table.name),
+                format!(
+                    "Cannot drop schema '{name}' because it is being referenced by object '{}'.",
+                    table.name
+                ),
             ));
         }
         remove(&self.conn, self.database.next_version(), schema.id).map_err(storage)
@@ -81,18 +109,26 @@ impl Session {
         let (schema, name) = match new.name.as_slice() {
             [name] => ("dbo", name),
             [schema, name] => (schema.as_str(), name),
-            [database, schema, name] if same_name(database, &self.database.name) => (if schema.is_empty() { "dbo" } else { schema }, name),
+            [database, schema, name] if same_name(database, &self.database.name) => {
+                (if schema.is_empty() { "dbo" } else { schema }, name)
+            }
             _ => return Err(not_supported(&new.name.join("."))),
         };
         let Some(schema) = self.catalog.schema(schema).cloned() else {
             return Err(sql_error(
                 2760,
                 16,
-                format!("The specified schema name \"{schema}\" either does not exist or you do not have permission to use it."),
+                format!(
+                    "The specified schema name \"{schema}\" either does not exist or you do not have permission to use it."
+                ),
             ));
         };
         if self.catalog.table(Some(&schema.name), name).is_some() {
-            return Err(sql_error(2714, 16, format!("There is already an object named '{name}' in the database.")));
+            return Err(sql_error(
+                2714,
+                16,
+                format!("There is already an object named '{name}' in the database."),
+            ));
         }
         let id = self.next_object_id()?;
         let mut columns: Vec<Column> = Vec::new();
@@ -103,7 +139,10 @@ impl Session {
                 return Err(sql_error(
                     2705,
                     16,
-                    format!("Column names in each table must be unique. Column name '{}' in table '{name}' is specified more than once.", spec.name),
+                    format!(
+                        "Column names in each table must be unique. Column name '{}' in table '{name}' is specified more than once.",
+                        spec.name
+                    ),
                 ));
             }
             let ty = parse_type(&spec.ty)?;
@@ -116,10 +155,17 @@ impl Session {
                     return Err(sql_error(
                         2749,
                         16,
-                        format!("Identity column '{}' must be of data type int, bigint, smallint, tinyint, or decimal or numeric with a scale of 0, unencrypted, and constrained to be nonnullable.", spec.name),
+                        format!(
+                            "Identity column '{}' must be of data type int, bigint, smallint, tinyint, or decimal or numeric with a scale of 0, unencrypted, and constrained to be nonnullable.",
+                            spec.name
+                        ),
                     ));
                 }
-                identity = Some(Identity { column: column_id, seed, step });
+                identity = Some(Identity {
+                    column: column_id,
+                    seed,
+                    step,
+                });
             }
             columns.push(Column {
                 id: column_id,
@@ -147,9 +193,16 @@ impl Session {
         for spec in &keys {
             if spec.primary {
                 for key_column in &spec.columns {
-                    let explicit = new.columns.iter().any(|c| same_name(&c.name, key_column) && c.nullable == Some(true));
+                    let explicit = new
+                        .columns
+                        .iter()
+                        .any(|c| same_name(&c.name, key_column) && c.nullable == Some(true));
                     if explicit {
-                        return Err(sql_error(8111, 16, format!("Cannot define PRIMARY KEY constraint on nullable column in table '{name}'.")));
+                        return Err(sql_error(
+                            8111,
+                            16,
+                            format!("Cannot define PRIMARY KEY constraint on nullable column in table '{name}'."),
+                        ));
                     }
                     if let Some(column) = table.columns.iter_mut().find(|c| same_name(&c.name, key_column)) {
                         column.nullable = false;
@@ -170,17 +223,36 @@ impl Session {
         let table = match self.table(parts) {
             Ok(table) => table,
             Err(error) if error.number == 208 => {
-                return if if_exists { Ok(()) } else { Err(cannot("table", &parts.join("."))) };
+                return if if_exists {
+                    Ok(())
+                } else {
+                    Err(cannot("table", &parts.join(".")))
+                };
             }
             Err(error) => return Err(error),
         };
         if table.storage == Storage::Cdc {
-            return Err(sql_error(3701, 11, format!("Cannot drop the table '{}', because it is used by Change Data Capture.", table.name)));
+            return Err(sql_error(
+                3701,
+                11,
+                format!(
+                    "Cannot drop the table '{}', because it is used by Change Data Capture.",
+                    table.name
+                ),
+            ));
         }
-        for instance in self.catalog.instances_of(table.id).into_iter().cloned().collect::<Vec<_>>() {
+        for instance in self
+            .catalog
+            .instances_of(table.id)
+            .into_iter()
+            .cloned()
+            .collect::<Vec<_>>()
+        {
             self.drop_instance(&instance)?;
         }
-        self.conn.execute_batch(&format!("DROP TABLE {}", table.sql_name())).map_err(storage)?;
+        self.conn
+            .execute_batch(&format!("DROP TABLE {}", table.sql_name()))
+            .map_err(storage)?;
         self.database.identities.lock().remove(&table.id);
         self.conn
             .execute("DELETE FROM main._sim_identity WHERE object_id = ?1", [table.id])
@@ -195,10 +267,15 @@ impl Session {
             return Err(sql_error(
                 4711,
                 16,
-                format!("Cannot truncate table '{}' because it is published for replication or enabled for Change Data Capture.", parts.join(".")),
+                format!(
+                    "Cannot truncate table '{}' because it is published for replication or enabled for Change Data Capture.",
+                    parts.join(".")
+                ),
             ));
         }
-        self.conn.execute_batch(&format!("DELETE FROM {}", table.sql_name())).map_err(storage)?;
+        self.conn
+            .execute_batch(&format!("DELETE FROM {}", table.sql_name()))
+            .map_err(storage)?;
         self.database.identities.lock().remove(&table.id);
         self.conn
             .execute("DELETE FROM main._sim_identity WHERE object_id = ?1", [table.id])
@@ -212,15 +289,35 @@ impl Session {
         let table = self.table(parts)?;
         let mut table = (*table).clone();
         if spec.primary && table.primary_key().is_some() {
-            return Err(sql_error(1779, 16, format!("Table '{}' already has a primary key defined on it.", table.name)));
+            return Err(sql_error(
+                1779,
+                16,
+                format!("Table '{}' already has a primary key defined on it.", table.name),
+            ));
         }
         let clustered = table.keys.iter().any(|k| k.clustered);
         if spec.clustered == Some(true) && clustered {
-            return Err(sql_error(1902, 16, format!("Cannot create more than one clustered index on table '{}'.", table.name)));
+            return Err(sql_error(
+                1902,
+                16,
+                format!("Cannot create more than one clustered index on table '{}'.", table.name),
+            ));
         }
         let key = new_key(&table, spec, clustered)?;
-        if key.primary && key.columns.iter().any(|id| table.column_by_id(*id).is_some_and(|c| c.nullable)) {
-            return Err(sql_error(8111, 16, format!("Cannot define PRIMARY KEY constraint on nullable column in table '{}'.", table.name)));
+        if key.primary
+            && key
+                .columns
+                .iter()
+                .any(|id| table.column_by_id(*id).is_some_and(|c| c.nullable))
+        {
+            return Err(sql_error(
+                8111,
+                16,
+                format!(
+                    "Cannot define PRIMARY KEY constraint on nullable column in table '{}'.",
+                    table.name
+                ),
+            ));
         }
         for sql in index_sql(&table, &key) {
             self.conn.execute_batch(&sql).map_err(|e| match storage(e) {
@@ -241,25 +338,43 @@ impl Session {
         self.context()?;
         let table = self.table(parts)?;
         let mut table = (*table).clone();
-        let Some(at) = table.keys.iter().position(|k| same_name(&k.name, name) && k.constraint == constraint) else {
+        let Some(at) = table
+            .keys
+            .iter()
+            .position(|k| same_name(&k.name, name) && k.constraint == constraint)
+        else {
             return Err(sql_error(
                 if constraint { 3728 } else { 3701 },
                 16,
-                format!("Cannot drop the {} '{name}', because it does not exist or you do not have permission.", if constraint { "constraint" } else { "index" }),
+                format!(
+                    "Cannot drop the {} '{name}', because it does not exist or you do not have permission.",
+                    if constraint { "constraint" } else { "index" }
+                ),
             ));
         };
         let key = table.keys.remove(at);
-        let in_cdc = self.catalog.instances_of(table.id).iter().any(|i| i.index_name.as_deref().is_some_and(|n| same_name(n, &key.name)));
+        let in_cdc = self
+            .catalog
+            .instances_of(table.id)
+            .iter()
+            .any(|i| i.index_name.as_deref().is_some_and(|n| same_name(n, &key.name)));
         if in_cdc {
             return Err(sql_error(
                 3727,
                 16,
-                format!("Could not drop constraint. See previous errors. (The index '{}' is used by Change Data Capture.)", key.name),
+                format!(
+                    "Could not drop constraint. See previous errors. (The index '{}' is used by Change Data Capture.)",
+                    key.name
+                ),
             ));
         }
         let stored: bool = self
             .conn
-            .query_row("SELECT count(*) FROM main.sqlite_schema WHERE type = 'index' AND name = ?1", [index_name(&table, &key)], |r| r.get::<_, i64>(0))
+            .query_row(
+                "SELECT count(*) FROM main.sqlite_schema WHERE type = 'index' AND name = ?1",
+                [index_name(&table, &key)],
+                |r| r.get::<_, i64>(0),
+            )
             .map(|n| n > 0)
             .map_err(storage)?;
         if !stored {
@@ -267,7 +382,10 @@ impl Session {
             return self.rebuild(table);
         }
         self.conn
-            .execute_batch(&format!("DROP INDEX main.{0}; DROP INDEX IF EXISTS main.{0}n", index_name(&table, &key)))
+            .execute_batch(&format!(
+                "DROP INDEX main.{0}; DROP INDEX IF EXISTS main.{0}n",
+                index_name(&table, &key)
+            ))
             .map_err(storage)?;
         self.put_object(table.id, &Object::Table(table))
     }
@@ -277,15 +395,22 @@ impl Session {
         let name = format!("t{}", table.id);
         let list: Vec<String> = table.columns.iter().map(|c| format!("c{}", c.id)).collect();
         let list = list.join(", ");
-        self.conn.execute_batch(&format!("ALTER TABLE main.{name} RENAME TO old{name}")).map_err(storage)?;
+        self.conn
+            .execute_batch(&format!("ALTER TABLE main.{name} RENAME TO old{name}"))
+            .map_err(storage)?;
         for key in &table.keys {
             self.conn
-                .execute_batch(&format!("DROP INDEX IF EXISTS main.{0}; DROP INDEX IF EXISTS main.{0}n", index_name(&table, key)))
+                .execute_batch(&format!(
+                    "DROP INDEX IF EXISTS main.{0}; DROP INDEX IF EXISTS main.{0}n",
+                    index_name(&table, key)
+                ))
                 .map_err(storage)?;
         }
         make_table(&self.conn, &mut table).map_err(storage)?;
         self.conn
-            .execute_batch(&format!("INSERT INTO main.{name}({list}) SELECT {list} FROM main.old{name}; DROP TABLE main.old{name}"))
+            .execute_batch(&format!(
+                "INSERT INTO main.{name}({list}) SELECT {list} FROM main.old{name}; DROP TABLE main.old{name}"
+            ))
             .map_err(storage)?;
         self.put_object(table.id, &Object::Table(table))
     }
@@ -296,12 +421,20 @@ impl Session {
         let id = table.id;
         put(&self.conn, self.database.next_version(), id, &Object::Table(table)).map_err(storage)?;
         self.context()?;
-        self.catalog.tables.get(&id).cloned().ok_or_else(|| invalid_object("cdc"))
+        self.catalog
+            .tables
+            .get(&id)
+            .cloned()
+            .ok_or_else(|| invalid_object("cdc"))
     }
 }
 
 fn cannot(kind: &str, name: &str) -> SqlError {
-    let mut error = sql_error(3701, 11, format!("Cannot drop the {kind} '{name}', because it does not exist or you do not have permission."));
+    let mut error = sql_error(
+        3701,
+        11,
+        format!("Cannot drop the {kind} '{name}', because it does not exist or you do not have permission."),
+    );
     error.state = 5;
     error
 }
@@ -310,13 +443,20 @@ fn new_key(table: &Table, spec: &KeySpec, other_clustered: bool) -> SqlResult<Ke
     let mut columns = Vec::new();
     for name in &spec.columns {
         let Some(column) = table.column(name) else {
-            return Err(sql_error(1911, 16, format!("Column name '{name}' does not exist in the target table or view.")));
+            return Err(sql_error(
+                1911,
+                16,
+                format!("Column name '{name}' does not exist in the target table or view."),
+            ));
         };
         if column.ty.is_max() {
             return Err(sql_error(
                 1919,
                 16,
-                format!("Column '{name}' in table '{}' is of a type that is invalid for use as a key column in an index.", table.name),
+                format!(
+                    "Column '{name}' in table '{}' is of a type that is invalid for use as a key column in an index.",
+                    table.name
+                ),
             ));
         }
         columns.push(column.id);
@@ -324,12 +464,30 @@ fn new_key(table: &Table, spec: &KeySpec, other_clustered: bool) -> SqlResult<Ke
     if columns.is_empty() {
         return Err(crate::error::syntax_near(")"));
     }
-    let clustered = spec.clustered.unwrap_or(spec.primary && !other_clustered) && !table.keys.iter().any(|k| k.clustered);
-    let id = if clustered { 1 } else { table.keys.iter().map(|k| k.id).max().unwrap_or(1).max(1) + 1 };
+    let clustered =
+        spec.clustered.unwrap_or(spec.primary && !other_clustered) && !table.keys.iter().any(|k| k.clustered);
+    let id = if clustered {
+        1
+    } else {
+        table.keys.iter().map(|k| k.id).max().unwrap_or(1).max(1) + 1
+    };
     let name = spec.name.clone().unwrap_or_else(|| {
-        format!("{}__{}__{:08X}", if spec.primary { "PK" } else { "UQ" }, table.name, table.id.wrapping_mul(2_654_435_761) as u32)
+        format!(
+            "{}__{}__{:08X}",
+            if spec.primary { "PK" } else { "UQ" },
+            table.name,
+            table.id.wrapping_mul(2_654_435_761) as u32
+        )
     });
-    Ok(Key { id, name, columns, unique: spec.unique, primary: spec.primary, constraint: spec.constraint, clustered })
+    Ok(Key {
+        id,
+        name,
+        columns,
+        unique: spec.unique,
+        primary: spec.primary,
+        constraint: spec.constraint,
+        clustered,
+    })
 }
 
 fn index_name(table: &Table, key: &Key) -> String {
@@ -343,14 +501,29 @@ fn index_sql(table: &Table, key: &Key) -> Vec<String> {
     let names: Vec<String> = key.columns.iter().map(|id| format!("c{id}")).collect();
     let name = index_name(table, key);
     let unique = if key.unique { "UNIQUE " } else { "" };
-    let mut sql = vec![format!("CREATE {unique}INDEX {schema}.{name} ON t{}({})", table.id, names.join(", "))];
-    let nullable: Vec<&Column> = key.columns.iter().filter_map(|id| table.column_by_id(*id)).filter(|c| c.nullable).collect();
+    let mut sql = vec![format!(
+        "CREATE {unique}INDEX {schema}.{name} ON t{}({})",
+        table.id,
+        names.join(", ")
+    )];
+    let nullable: Vec<&Column> = key
+        .columns
+        .iter()
+        .filter_map(|id| table.column_by_id(*id))
+        .filter(|c| c.nullable)
+        .collect();
     if key.unique && !nullable.is_empty() {
         let stand_ins: Vec<String> = key
             .columns
             .iter()
             .filter_map(|id| table.column_by_id(*id))
-            .map(|c| format!("ifnull(c{}, X'FE'){}", c.id, if c.ty.is_text() { " COLLATE TSQL" } else { "" }))
+            .map(|c| {
+                format!(
+                    "ifnull(c{}, X'FE'){}",
+                    c.id,
+                    if c.ty.is_text() { " COLLATE TSQL" } else { "" }
+                )
+            })
             .collect();
         let any: Vec<String> = nullable.iter().map(|c| format!("c{} IS NULL", c.id)).collect();
         sql.push(format!(
@@ -371,7 +544,13 @@ pub(crate) fn make_table(conn: &rusqlite::Connection, table: &mut Table) -> rusq
         table
             .keys
             .iter()
-            .find(|k| k.clustered && k.unique && k.columns.iter().all(|id| table.column_by_id(*id).is_some_and(|c| !c.nullable)))
+            .find(|k| {
+                k.clustered
+                    && k.unique
+                    && k.columns
+                        .iter()
+                        .all(|id| table.column_by_id(*id).is_some_and(|c| !c.nullable))
+            })
             .cloned()
     };
     let columns: Vec<i64> = match &cluster {
@@ -398,7 +577,11 @@ pub(crate) fn make_table(conn: &rusqlite::Connection, table: &mut Table) -> rusq
         suffix = " WITHOUT ROWID";
         table.cluster = columns;
     }
-    conn.execute_batch(&format!("CREATE TABLE {}({}){suffix}", table.sql_name(), list.join(", ")))?;
+    conn.execute_batch(&format!(
+        "CREATE TABLE {}({}){suffix}",
+        table.sql_name(),
+        list.join(", ")
+    ))?;
     for key in &table.keys {
         if cluster.as_ref().is_some_and(|c| c.id == key.id) {
             continue;

@@ -33,7 +33,9 @@ impl Session {
         let (schema, name) = match parts {
             [name] => (None, name),
             [schema, name] => (Some(schema.as_str()).filter(|s| !s.is_empty()), name),
-            [database, schema, name] if same_name(database, &self.database.name) => (Some(schema.as_str()).filter(|s| !s.is_empty()), name),
+            [database, schema, name] if same_name(database, &self.database.name) => {
+                (Some(schema.as_str()).filter(|s| !s.is_empty()), name)
+            }
             [_, _, _] => return Err(not_supported(&full)),
             _ => return Err(invalid_object(&full)),
         };
@@ -47,7 +49,13 @@ impl Session {
     }
 
     /// Checks the permission and takes the locks that writing a table needs.
-    pub(crate) fn prepare_write(&mut self, ctx: &StatementContext, action: Action, table: &Table, columns: &[i64]) -> SqlResult<()> {
+    pub(crate) fn prepare_write(
+        &mut self,
+        ctx: &StatementContext,
+        action: Action,
+        table: &Table,
+        columns: &[i64],
+    ) -> SqlResult<()> {
         check(ctx, action, table, columns)?;
         if table.storage == Storage::Cdc {
             self.begin_cdc_write()?;
@@ -56,11 +64,22 @@ impl Session {
     }
 
     /// Counts a statement's rows and answers its OUTPUT.
-    pub(crate) fn finish_dml(&mut self, table: &Table, output: &[OutputItem], images: Images, count: u64, sink: &mut dyn ResultSink) -> Run<()> {
+    pub(crate) fn finish_dml(
+        &mut self,
+        table: &Table,
+        output: &[OutputItem],
+        images: Images,
+        count: u64,
+        sink: &mut dyn ResultSink,
+    ) -> Run<()> {
         if !output.is_empty() {
             let meta: Vec<ColumnMeta> = output
                 .iter()
-                .map(|o| ColumnMeta { name: o.name.clone(), ty: table.columns[o.at].ty, nullable: table.columns[o.at].nullable })
+                .map(|o| ColumnMeta {
+                    name: o.name.clone(),
+                    ty: table.columns[o.at].ty,
+                    nullable: table.columns[o.at].nullable,
+                })
                 .collect();
             sink.columns(&meta)?;
             for (old, new) in images {
@@ -89,7 +108,11 @@ pub(crate) fn output_items(items: &[SelectItem], table: &Table) -> SqlResult<Vec
             SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias.value.clone())),
             SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
                 let old = image(&name.to_string()).ok_or_else(|| unbound_identifier(&name.to_string()))?;
-                found.extend(table.columns.iter().enumerate().map(|(at, c)| OutputItem { old, at, name: c.name.clone() }));
+                found.extend(table.columns.iter().enumerate().map(|(at, c)| OutputItem {
+                    old,
+                    at,
+                    name: c.name.clone(),
+                }));
                 continue;
             }
             other => return Err(not_supported(&other.to_string())),
@@ -106,7 +129,11 @@ pub(crate) fn output_items(items: &[SelectItem], table: &Table) -> SqlResult<Vec
             .iter()
             .position(|c| same_name(&c.name, &column.value))
             .ok_or_else(|| invalid_column(&column.value))?;
-        found.push(OutputItem { old, at, name: alias.unwrap_or_else(|| table.columns[at].name.clone()) });
+        found.push(OutputItem {
+            old,
+            at,
+            name: alias.unwrap_or_else(|| table.columns[at].name.clone()),
+        });
     }
     Ok(found)
 }

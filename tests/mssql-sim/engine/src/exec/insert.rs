@@ -63,7 +63,14 @@ impl Session {
         let mut count = 0_u64;
         let mut log = self.tx.log.clone();
         let version = self.engine.options.version;
-        let mut writer = Writer::new(&self.conn, &self.database, &ctx.catalog, Arc::clone(table), &mut log, version);
+        let mut writer = Writer::new(
+            &self.conn,
+            &self.database,
+            &ctx.catalog,
+            Arc::clone(table),
+            &mut log,
+            version,
+        );
         let mut put = |writer: &mut Writer<'_>, row: Vec<Value>| -> SqlResult<()> {
             writer.check_nulls(&row, "INSERT")?;
             writer.insert(&row)?;
@@ -100,7 +107,9 @@ impl Session {
                     let mut source: Vec<Option<Value>> = source.into_iter().map(Some).collect();
                     for (column, slot) in table.columns.iter().zip(&slots) {
                         row.push(match slot {
-                            Slot::Given(at) => writer.fit(column, source[*at].take().unwrap_or(Value::Null), types[*at])?,
+                            Slot::Given(at) => {
+                                writer.fit(column, source[*at].take().unwrap_or(Value::Null), types[*at])?
+                            }
                             other => self.made(ctx, writer, column, other, &mut identity, frame)?,
                         });
                     }
@@ -150,7 +159,15 @@ impl Session {
     }
 
     /// The value of a column that the statement does not give.
-    fn made(&self, ctx: &Arc<StatementContext>, writer: &Writer<'_>, column: &Column, slot: &Slot, identity: &mut Option<i64>, frame: &Frame) -> SqlResult<Value> {
+    fn made(
+        &self,
+        ctx: &Arc<StatementContext>,
+        writer: &Writer<'_>,
+        column: &Column,
+        slot: &Slot,
+        identity: &mut Option<i64>,
+        frame: &Frame,
+    ) -> SqlResult<Value> {
         match slot {
             Slot::Default(expr) => self.fitted(ctx, writer, column, expr, frame),
             Slot::Identity => {
@@ -158,7 +175,10 @@ impl Session {
                     return Ok(Value::Null);
                 };
                 let mut all = self.database.identities.lock();
-                let next = all.entry(writer.table.id).and_modify(|v| *v += own.step).or_insert(own.seed);
+                let next = all
+                    .entry(writer.table.id)
+                    .and_modify(|v| *v += own.step)
+                    .or_insert(own.seed);
                 *identity = Some(*next);
                 let next = *next;
                 drop(all);
@@ -171,7 +191,14 @@ impl Session {
         }
     }
 
-    fn fitted(&self, ctx: &Arc<StatementContext>, writer: &Writer<'_>, column: &Column, expr: &sqlparser::ast::Expr, frame: &Frame) -> SqlResult<Value> {
+    fn fitted(
+        &self,
+        ctx: &Arc<StatementContext>,
+        writer: &Writer<'_>,
+        column: &Column,
+        expr: &sqlparser::ast::Expr,
+        frame: &Frame,
+    ) -> SqlResult<Value> {
         let mut binder = Binder::new(ctx, &frame.vars);
         binder.fold_volatile = true;
         let bound = binder.expr(expr, &Scope::default()).map_err(|e| match e.number {
@@ -207,7 +234,11 @@ impl Session {
             let edge = if own.step > 0 { "max" } else { "min" };
             let found: Option<i64> = self
                 .conn
-                .query_row(&format!("SELECT {edge}(c{}) FROM {}", own.column, table.sql_name()), [], |r| r.get::<_, Option<i64>>(0))
+                .query_row(
+                    &format!("SELECT {edge}(c{}) FROM {}", own.column, table.sql_name()),
+                    [],
+                    |r| r.get::<_, Option<i64>>(0),
+                )
                 .unwrap_or(None);
             let mut all = self.database.identities.lock();
             if let Some(found) = found {
@@ -247,7 +278,9 @@ fn given_columns(session: &Session, table: &Table, insert: &Insert) -> SqlResult
                     return Err(sql_error(
                         264,
                         16,
-                        format!("The column name '{name}' is specified more than once in the SET clause or column list of an INSERT."),
+                        format!(
+                            "The column name '{name}' is specified more than once in the SET clause or column list of an INSERT."
+                        ),
                     ));
                 }
                 given.push(at);
@@ -257,7 +290,9 @@ fn given_columns(session: &Session, table: &Table, insert: &Insert) -> SqlResult
         None if matches!(insert.source, InsertSource::DefaultValues) => Ok(Vec::new()),
         None => {
             let identity = table.identity.as_ref().map(|i| i.column).filter(|_| !explicit);
-            Ok((0..table.columns.len()).filter(|at| Some(table.columns[*at].id) != identity).collect())
+            Ok((0..table.columns.len())
+                .filter(|at| Some(table.columns[*at].id) != identity)
+                .collect())
         }
     }
 }
@@ -301,16 +336,32 @@ fn slots(table: &Table, given: &[usize], explicit: bool) -> SqlResult<Vec<Slot>>
 
 fn row_length(more: bool) -> crate::result::SqlError {
     if more {
-        sql_error(110, 15, "There are fewer columns in the INSERT statement than values specified in the VALUES clause. The number of values in the VALUES clause must match the number of columns specified in the INSERT statement.")
+        sql_error(
+            110,
+            15,
+            "There are fewer columns in the INSERT statement than values specified in the VALUES clause. The number of values in the VALUES clause must match the number of columns specified in the INSERT statement.",
+        )
     } else {
-        sql_error(109, 15, "There are more columns in the INSERT statement than values specified in the VALUES clause. The number of values in the VALUES clause must match the number of columns specified in the INSERT statement.")
+        sql_error(
+            109,
+            15,
+            "There are more columns in the INSERT statement than values specified in the VALUES clause. The number of values in the VALUES clause must match the number of columns specified in the INSERT statement.",
+        )
     }
 }
 
 fn select_length(more: bool) -> crate::result::SqlError {
     if more {
-        sql_error(121, 15, "The select list for the INSERT statement contains more items than the insert list. The number of SELECT values must match the number of INSERT columns.")
+        sql_error(
+            121,
+            15,
+            "The select list for the INSERT statement contains more items than the insert list. The number of SELECT values must match the number of INSERT columns.",
+        )
     } else {
-        sql_error(120, 15, "The select list for the INSERT statement contains fewer items than the insert list. The number of SELECT values must match the number of INSERT columns.")
+        sql_error(
+            120,
+            15,
+            "The select list for the INSERT statement contains fewer items than the insert list. The number of SELECT values must match the number of INSERT columns.",
+        )
     }
 }

@@ -49,7 +49,10 @@ pub(crate) fn storage(error: rusqlite::Error) -> SqlError {
         return raised;
     }
     if let rusqlite::Error::SqliteFailure(code, _) = &error
-        && matches!(code.code, rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked)
+        && matches!(
+            code.code,
+            rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked
+        )
     {
         return crate::error::sql_error(
             1205,

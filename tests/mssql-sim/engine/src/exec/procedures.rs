@@ -85,7 +85,11 @@ impl Session {
                     procedures::run(self, found, &args, sink)?
                 }
                 None => {
-                    let mut error = sql_error(2812, 16, format!("Could not find stored procedure '{}'.", procedure.join(".")));
+                    let mut error = sql_error(
+                        2812,
+                        16,
+                        format!("Could not find stored procedure '{}'.", procedure.join(".")),
+                    );
                     error.state = 62;
                     return Err(error.into());
                 }
@@ -103,19 +107,36 @@ impl Session {
     }
 
     /// Puts arguments in the order of a procedure's parameters (name, whether it must be given).
-    fn arguments(&mut self, procedure: &str, parameters: &[(&str, bool)], given: &[ExecArgument], frame: &Frame) -> SqlResult<Arguments> {
+    fn arguments(
+        &mut self,
+        procedure: &str,
+        parameters: &[(&str, bool)],
+        given: &[ExecArgument],
+        frame: &Frame,
+    ) -> SqlResult<Arguments> {
         let mut values: Vec<Option<(Value, SqlType)>> = vec![None; parameters.len()];
         for (i, argument) in given.iter().enumerate() {
             let at = match &argument.name {
-                Some(name) => parameters.iter().position(|(p, _)| p.eq_ignore_ascii_case(name)).ok_or_else(|| {
-                    let mut error = sql_error(8145, 16, format!("{name} is not a parameter for procedure {procedure}."));
-                    error.procedure = procedure.to_owned();
-                    error
-                })?,
+                Some(name) => parameters
+                    .iter()
+                    .position(|(p, _)| p.eq_ignore_ascii_case(name))
+                    .ok_or_else(|| {
+                        let mut error = sql_error(
+                            8145,
+                            16,
+                            format!("{name} is not a parameter for procedure {procedure}."),
+                        );
+                        error.procedure = procedure.to_owned();
+                        error
+                    })?,
                 None => i,
             };
             if at >= parameters.len() {
-                return Err(sql_error(8144, 16, format!("Procedure or function {procedure} has too many arguments specified.")));
+                return Err(sql_error(
+                    8144,
+                    16,
+                    format!("Procedure or function {procedure} has too many arguments specified."),
+                ));
             }
             if let Some(expr) = &argument.value {
                 values[at] = Some(self.scalar(expr, frame)?);
@@ -123,7 +144,11 @@ impl Session {
         }
         for ((name, required), value) in parameters.iter().zip(&values) {
             if *required && value.is_none() {
-                let mut error = sql_error(201, 16, format!("Procedure or function '{procedure}' expects parameter '{name}', which was not supplied."));
+                let mut error = sql_error(
+                    201,
+                    16,
+                    format!("Procedure or function '{procedure}' expects parameter '{name}', which was not supplied."),
+                );
                 error.state = 4;
                 error.procedure = procedure.to_owned();
                 return Err(error);
@@ -139,14 +164,24 @@ impl Session {
         for argument in arguments {
             match argument.name.as_deref() {
                 None => positional.push(argument),
-                Some(n) if (n.eq_ignore_ascii_case("@stmt") || n.eq_ignore_ascii_case("@statement")) && positional.is_empty() => positional.push(argument),
+                Some(n)
+                    if (n.eq_ignore_ascii_case("@stmt") || n.eq_ignore_ascii_case("@statement"))
+                        && positional.is_empty() =>
+                {
+                    positional.push(argument)
+                }
                 Some(n) if n.eq_ignore_ascii_case("@params") && positional.len() == 1 => positional.push(argument),
                 Some(n) => named.push((n.to_owned(), argument)),
             }
         }
         let mut positional = positional.into_iter();
         let Some(statement) = positional.next().and_then(|a| a.value.as_ref()) else {
-            return Err(sql_error(201, 16, "Procedure or function 'sp_executesql' expects parameter '@statement', which was not supplied.").into());
+            return Err(sql_error(
+                201,
+                16,
+                "Procedure or function 'sp_executesql' expects parameter '@statement', which was not supplied.",
+            )
+            .into());
         };
         let statement = self.text(statement, frame)?;
         let declared = match positional.next().and_then(|a| a.value.as_ref()) {
@@ -171,7 +206,10 @@ impl Session {
                     let mut error = sql_error(
                         8178,
                         16,
-                        format!("The parameterized query '{}' expects the parameter '{name}', which was not supplied.", statement.chars().take(60).collect::<String>()),
+                        format!(
+                            "The parameterized query '{}' expects the parameter '{name}', which was not supplied.",
+                            statement.chars().take(60).collect::<String>()
+                        ),
                     );
                     error.state = 1;
                     return Err(error.into());
@@ -183,10 +221,22 @@ impl Session {
             {
                 outputs.push((name.clone(), target.value.clone()));
             }
-            params.push(Param { name: name.clone(), ty: *ty, value });
+            params.push(Param {
+                name: name.clone(),
+                ty: *ty,
+                value,
+            });
         }
-        if let Some((name, _)) = named.iter().find(|(n, _)| !declared.iter().any(|(d, _)| d.eq_ignore_ascii_case(n))) {
-            return Err(sql_error(8145, 16, format!("{name} is not a parameter for procedure sp_executesql.")).into());
+        if let Some((name, _)) = named
+            .iter()
+            .find(|(n, _)| !declared.iter().any(|(d, _)| d.eq_ignore_ascii_case(n)))
+        {
+            return Err(sql_error(
+                8145,
+                16,
+                format!("{name} is not a parameter for procedure sp_executesql."),
+            )
+            .into());
         }
         let mut inner = Frame::new(&params);
         self.batch(&statement, &mut inner, sink)?;
@@ -199,10 +249,19 @@ impl Session {
     }
 
     /// Answers a result set of a procedure.
-    pub(crate) fn answer(&mut self, columns: &[(&str, SqlType, bool)], rows: &[Vec<Value>], sink: &mut dyn ResultSink) -> Run<()> {
+    pub(crate) fn answer(
+        &mut self,
+        columns: &[(&str, SqlType, bool)],
+        rows: &[Vec<Value>],
+        sink: &mut dyn ResultSink,
+    ) -> Run<()> {
         let meta: Vec<ColumnMeta> = columns
             .iter()
-            .map(|(name, ty, nullable)| ColumnMeta { name: (*name).to_owned(), ty: *ty, nullable: *nullable })
+            .map(|(name, ty, nullable)| ColumnMeta {
+                name: (*name).to_owned(),
+                ty: *ty,
+                nullable: *nullable,
+            })
             .collect();
         sink.columns(&meta)?;
         for row in rows {

@@ -78,7 +78,11 @@ pub(crate) fn stream_bound(
         let meta: Vec<ColumnMeta> = bound
             .columns
             .iter()
-            .map(|c| ColumnMeta { name: c.name.clone(), ty: c.ty, nullable: c.nullable })
+            .map(|c| ColumnMeta {
+                name: c.name.clone(),
+                ty: c.ty,
+                nullable: c.nullable,
+            })
             .collect();
         sink.columns(&meta)?;
         let types: Vec<SqlType> = bound.columns.iter().map(|c| c.ty).collect();
@@ -98,7 +102,12 @@ pub(crate) fn stream_bound(
 }
 
 /// Runs generated SQL and collects its rows.
-pub(crate) fn collect(conn: &Connection, binder: &Binder<'_>, sql: &str, types: &[SqlType]) -> SqlResult<Vec<Vec<Value>>> {
+pub(crate) fn collect(
+    conn: &Connection,
+    binder: &Binder<'_>,
+    sql: &str,
+    types: &[SqlType],
+) -> SqlResult<Vec<Vec<Value>>> {
     let mut all = Vec::new();
     each(conn, binder, sql, types, |row| {
         all.push(row);
@@ -120,7 +129,9 @@ pub(crate) fn each(
     make_views(conn, &ctx, &binder.views)?;
     let result = (|| {
         let mut statement = conn.prepare_cached(sql).map_err(storage)?;
-        let mut rows = statement.query(rusqlite::params_from_iter(binder.params.iter())).map_err(storage)?;
+        let mut rows = statement
+            .query(rusqlite::params_from_iter(binder.params.iter()))
+            .map_err(storage)?;
         while let Some(row) = rows.next().map_err(storage)? {
             let mut values = Vec::with_capacity(types.len());
             for (i, ty) in types.iter().enumerate() {
@@ -135,7 +146,11 @@ pub(crate) fn each(
 }
 
 /// Fills the temporary tables that stand for catalogue views.
-pub(crate) fn make_views(conn: &Connection, ctx: &StatementContext, views: &[(String, &'static CatalogView)]) -> SqlResult<()> {
+pub(crate) fn make_views(
+    conn: &Connection,
+    ctx: &StatementContext,
+    views: &[(String, &'static CatalogView)],
+) -> SqlResult<()> {
     for (name, view) in views {
         let columns: Vec<String> = view
             .columns
@@ -143,12 +158,19 @@ pub(crate) fn make_views(conn: &Connection, ctx: &StatementContext, views: &[(St
             .enumerate()
             .map(|(i, (_, ty, _))| format!("c{}{}", i + 1, if ty.is_text() { " COLLATE TSQL" } else { "" }))
             .collect();
-        conn.execute_batch(&format!("DROP TABLE IF EXISTS temp.{name}; CREATE TEMP TABLE {name}({})", columns.join(", ")))
-            .map_err(storage)?;
+        conn.execute_batch(&format!(
+            "DROP TABLE IF EXISTS temp.{name}; CREATE TEMP TABLE {name}({})",
+            columns.join(", ")
+        ))
+        .map_err(storage)?;
         let marks = vec!["?"; view.columns.len()].join(", ");
-        let mut insert = conn.prepare(&format!("INSERT INTO temp.{name} VALUES ({marks})")).map_err(storage)?;
+        let mut insert = conn
+            .prepare(&format!("INSERT INTO temp.{name} VALUES ({marks})"))
+            .map_err(storage)?;
         for row in view.rows(ctx) {
-            insert.execute(rusqlite::params_from_iter(row.into_iter().map(encode_owned))).map_err(storage)?;
+            insert
+                .execute(rusqlite::params_from_iter(row.into_iter().map(encode_owned)))
+                .map_err(storage)?;
         }
     }
     Ok(())
@@ -170,7 +192,9 @@ fn assignments(query: &Query) -> SqlResult<Option<Vec<String>>> {
         .projection
         .iter()
         .filter_map(|item| match item {
-            SelectItem::ExprWithAlias { alias, .. } if alias.value.starts_with('@') && alias.quote_style.is_none() => Some(alias.value.clone()),
+            SelectItem::ExprWithAlias { alias, .. } if alias.value.starts_with('@') && alias.quote_style.is_none() => {
+                Some(alias.value.clone())
+            }
             _ => None,
         })
         .collect();

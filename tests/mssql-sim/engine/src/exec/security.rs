@@ -12,7 +12,9 @@ impl Session {
     pub(crate) fn security(&mut self, statement: &SecurityStatement) -> SqlResult<()> {
         let ctx = self.context()?;
         let allowed = match statement {
-            SecurityStatement::CreateLogin { .. } | SecurityStatement::AlterLogin { .. } | SecurityStatement::DropLogin(_) => ctx.admin,
+            SecurityStatement::CreateLogin { .. }
+            | SecurityStatement::AlterLogin { .. }
+            | SecurityStatement::DropLogin(_) => ctx.admin,
             _ => ctx.is_owner(),
         };
         if !allowed {
@@ -31,7 +33,11 @@ impl Session {
                 if let Some(login) = login
                     && !self.engine.has_login(login)?
                 {
-                    return Err(sql_error(15007, 16, format!("'{login}' is not a valid login or you do not have permission.")));
+                    return Err(sql_error(
+                        15007,
+                        16,
+                        format!("'{login}' is not a valid login or you do not have permission."),
+                    ));
                 }
                 self.create_principal(name, login.clone(), false)
             }
@@ -47,15 +53,30 @@ impl Session {
         self.write(|session| {
             session.context()?;
             if session.catalog.user(name).is_some() || same_name(name, "dbo") || same_name(name, "public") {
-                return Err(sql_error(15023, 16, format!("User, group, or role '{name}' already exists in the current database.")));
+                return Err(sql_error(
+                    15023,
+                    16,
+                    format!("User, group, or role '{name}' already exists in the current database."),
+                ));
             }
             if let Some(login) = &login
                 && session.catalog.user_of_login(login).is_some()
             {
-                return Err(sql_error(15063, 16, "The login already has an account under a different user name."));
+                return Err(sql_error(
+                    15063,
+                    16,
+                    "The login already has an account under a different user name.",
+                ));
             }
             let id = session.next_object_id()?;
-            let user = User { id, name: name.to_owned(), login, is_role, roles: Vec::new(), grants: Vec::new() };
+            let user = User {
+                id,
+                name: name.to_owned(),
+                login,
+                is_role,
+                roles: Vec::new(),
+                grants: Vec::new(),
+            };
             session.put_object(id, &Object::User(user))
         })
     }
@@ -106,7 +127,10 @@ impl Session {
                         sql_error(
                             15151,
                             16,
-                            format!("Cannot find the object '{}', because it does not exist or you do not have permission.", spec.securable.last().map_or("", String::as_str)),
+                            format!(
+                                "Cannot find the object '{}', because it does not exist or you do not have permission.",
+                                spec.securable.last().map_or("", String::as_str)
+                            ),
                         )
                     })?;
                     let mut table: Table = (*table).clone();
@@ -177,7 +201,9 @@ fn actions(permission: &str) -> SqlResult<Vec<Action>> {
     if permission == "ALL" || permission == "ALL PRIVILEGES" {
         return Ok(vec![Action::Select, Action::Insert, Action::Update, Action::Delete]);
     }
-    Action::by_name(permission).map(|a| vec![a]).ok_or_else(|| crate::error::syntax_near(permission))
+    Action::by_name(permission)
+        .map(|a| vec![a])
+        .ok_or_else(|| crate::error::syntax_near(permission))
 }
 
 fn change(grants: &mut Vec<Grant>, verb: &str, grantee: &str, action: Action, columns: &[i64], schema: Option<i64>) {
@@ -195,7 +221,13 @@ fn change(grants: &mut Vec<Grant>, verb: &str, grantee: &str, action: Action, co
         });
     }
     if verb != "REVOKE" {
-        grants.push(Grant { grantee: grantee.to_owned(), action, columns: columns.to_vec(), schema, deny: verb == "DENY" });
+        grants.push(Grant {
+            grantee: grantee.to_owned(),
+            action,
+            columns: columns.to_vec(),
+            schema,
+            deny: verb == "DENY",
+        });
     }
 }
 

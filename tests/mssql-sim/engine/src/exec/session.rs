@@ -160,7 +160,11 @@ impl Session {
         self.identity = None;
         self.row_count = 0;
         self.last_error = 0;
-        if self.database.name == database { Ok(()) } else { self.use_database(database) }
+        if self.database.name == database {
+            Ok(())
+        } else {
+            self.use_database(database)
+        }
     }
 
     /// The statement's surroundings, with the catalogue as of now.
@@ -206,7 +210,10 @@ impl Session {
             let mut error = sql_error(
                 916,
                 14,
-                format!("The server principal \"{}\" is not able to access the database \"{name}\" under the current security context.", self.login),
+                format!(
+                    "The server principal \"{}\" is not able to access the database \"{name}\" under the current security context.",
+                    self.login
+                ),
             );
             error.state = 2;
             return Err(error);
@@ -235,5 +242,8 @@ impl Drop for Session {
 
 /// Variables from parameters.
 pub(super) fn variables(params: &[Param]) -> Variables {
-    params.iter().map(|p| (p.name.to_lowercase(), (p.ty, p.value.clone()))).collect()
+    params
+        .iter()
+        .map(|p| (p.name.to_lowercase(), (p.ty, p.value.clone())))
+        .collect()
 }

@@ -64,7 +64,10 @@ impl ResultSink for Answers {
 }
 
 pub(crate) fn options() -> EngineOptions {
-    EngineOptions { admin_password: "secret".into(), ..EngineOptions::default() }
+    EngineOptions {
+        admin_password: "secret".into(),
+        ..EngineOptions::default()
+    }
 }
 
 pub(crate) fn engine() -> Arc<Engine> {
@@ -108,7 +111,11 @@ pub(crate) fn one(session: &mut Session, sql: &str) -> Value {
 /// The number of a batch's first error.
 pub(crate) fn error(session: &mut Session, sql: &str) -> i32 {
     let answers = run(session, sql);
-    answers.errors.first().unwrap_or_else(|| panic!("no error from {sql}: {:?}", answers.sets)).number
+    answers
+        .errors
+        .first()
+        .unwrap_or_else(|| panic!("no error from {sql}: {:?}", answers.sets))
+        .number
 }
 
 pub(crate) fn int(n: i64) -> Value {

@@ -65,7 +65,11 @@ impl Session {
     /// COMMIT: the outermost one commits.
     pub(crate) fn commit(&mut self) -> SqlResult<()> {
         match self.tx.count {
-            0 => Err(sql_error(3902, 16, "The COMMIT TRANSACTION request has no corresponding BEGIN TRANSACTION.")),
+            0 => Err(sql_error(
+                3902,
+                16,
+                "The COMMIT TRANSACTION request has no corresponding BEGIN TRANSACTION.",
+            )),
             1 => {
                 self.tx.count = 0;
                 self.finish()
@@ -80,7 +84,11 @@ impl Session {
     /// ROLLBACK: all of them.
     pub(crate) fn rollback(&mut self) -> SqlResult<()> {
         if self.tx.count == 0 {
-            return Err(sql_error(3903, 16, "The ROLLBACK TRANSACTION request has no corresponding BEGIN TRANSACTION."));
+            return Err(sql_error(
+                3903,
+                16,
+                "The ROLLBACK TRANSACTION request has no corresponding BEGIN TRANSACTION.",
+            ));
         }
         self.abandon();
         Ok(())
@@ -89,11 +97,17 @@ impl Session {
     /// SAVE TRANSACTION.
     pub(crate) fn save(&mut self, name: &str) -> SqlResult<()> {
         if self.tx.count == 0 {
-            return Err(sql_error(628, 16, "Cannot issue SAVE TRANSACTION when there is no active transaction."));
+            return Err(sql_error(
+                628,
+                16,
+                "Cannot issue SAVE TRANSACTION when there is no active transaction.",
+            ));
         }
         self.begin_write()?;
         let at = self.tx.savepoints.len();
-        self.conn.execute_batch(&format!("SAVEPOINT named{at}")).map_err(storage)?;
+        self.conn
+            .execute_batch(&format!("SAVEPOINT named{at}"))
+            .map_err(storage)?;
         self.tx.savepoints.push((name.to_lowercase(), self.tx.log.clone()));
         Ok(())
     }
@@ -103,7 +117,9 @@ impl Session {
         let Some(at) = self.tx.savepoints.iter().rposition(|(n, _)| *n == name.to_lowercase()) else {
             return Ok(false);
         };
-        self.conn.execute_batch(&format!("ROLLBACK TO named{at}")).map_err(storage)?;
+        self.conn
+            .execute_batch(&format!("ROLLBACK TO named{at}"))
+            .map_err(storage)?;
         self.tx.log = self.tx.savepoints[at].1.clone();
         self.tx.savepoints.truncate(at + 1);
         self.catalog = Default::default();
@@ -167,7 +183,10 @@ impl Session {
         if !upgraded {
             self.conn.execute_batch("BEGIN").map_err(storage)?;
         }
-        let locked = self.conn.prepare_cached("UPDATE main._sim_lock SET n = n + 1").and_then(|mut s| s.execute([]));
+        let locked = self
+            .conn
+            .prepare_cached("UPDATE main._sim_lock SET n = n + 1")
+            .and_then(|mut s| s.execute([]));
         if let Err(error) = locked {
             if upgraded {
                 return Err(sql_error(
@@ -218,7 +237,9 @@ impl Session {
         match &result {
             Ok(_) => self.conn.execute_batch("RELEASE statement").map_err(storage)?,
             Err(_) => {
-                self.conn.execute_batch("ROLLBACK TO statement; RELEASE statement").map_err(storage)?;
+                self.conn
+                    .execute_batch("ROLLBACK TO statement; RELEASE statement")
+                    .map_err(storage)?;
                 self.tx.log = log;
                 self.catalog = Default::default();
             }

@@ -98,7 +98,12 @@ impl Session {
         let mut done = None;
         self.write(|session| {
             let ctx = session.context()?;
-            let search = Search { target: &delete.target, top: delete.top.as_ref(), from: &delete.from, filter: delete.filter.as_ref() };
+            let search = Search {
+                target: &delete.target,
+                top: delete.top.as_ref(),
+                from: &delete.from,
+                filter: delete.filter.as_ref(),
+            };
             let table = session.target(&ctx, frame, &search)?;
             session.prepare_write(&ctx, Action::Delete, &table, &[])?;
             let output = output_items(&delete.output, &table)?;
@@ -106,7 +111,14 @@ impl Session {
             let count = found.len() as u64;
             let mut log = session.tx.log.clone();
             let version = session.engine.options.version;
-            let mut writer = Writer::new(&session.conn, &session.database, &ctx.catalog, Arc::clone(&table), &mut log, version);
+            let mut writer = Writer::new(
+                &session.conn,
+                &session.database,
+                &ctx.catalog,
+                Arc::clone(&table),
+                &mut log,
+                version,
+            );
             let mut images: Images = Vec::new();
             for row in found {
                 writer.delete(&row.key, &row.old)?;
@@ -132,12 +144,22 @@ impl Session {
         let mut binder = Binder::new(ctx, &frame.vars);
         let (_, sources) = binder.from(search.from, None)?;
         match named(&sources, search.target) {
-            Some(at) => sources[at].table.clone().ok_or_else(|| not_updatable(&search.target.join("."))),
+            Some(at) => sources[at]
+                .table
+                .clone()
+                .ok_or_else(|| not_updatable(&search.target.join("."))),
             None => self.table(search.target),
         }
     }
 
-    fn find(&self, ctx: &Arc<StatementContext>, frame: &Frame, search: &Search<'_>, table: &Arc<Table>, extra: &[Expr]) -> SqlResult<(Vec<Found>, Vec<SqlType>)> {
+    fn find(
+        &self,
+        ctx: &Arc<StatementContext>,
+        frame: &Frame,
+        search: &Search<'_>,
+        table: &Arc<Table>,
+        extra: &[Expr],
+    ) -> SqlResult<(Vec<Found>, Vec<SqlType>)> {
         let mut binder = Binder::new(ctx, &frame.vars);
         let own = |x: &str| read_table(table, x, None, ctx.catalog.schema_name(table.schema_id));
         let (mut from, mut sources) = binder.from(search.from, None)?;
@@ -146,7 +168,11 @@ impl Session {
             None => {
                 let source = own("target");
                 let item = format!("{} AS target", table.sql_name());
-                from = if from.is_empty() { item } else { format!("{item}, {from}") };
+                from = if from.is_empty() {
+                    item
+                } else {
+                    format!("{item}, {from}")
+                };
                 sources.push(source);
                 sources.len() - 1
             }
@@ -178,7 +204,9 @@ impl Session {
         let _entered = ctx.enter();
         make_views(&self.conn, ctx, &binder.views)?;
         let mut statement = self.conn.prepare_cached(&sql).map_err(storage)?;
-        let mut rows = statement.query(rusqlite::params_from_iter(binder.params.iter())).map_err(storage)?;
+        let mut rows = statement
+            .query(rusqlite::params_from_iter(binder.params.iter()))
+            .map_err(storage)?;
         let mut found = Vec::new();
         // With joins a row may be met twice; the first meeting counts.
         let mut seen = HashSet::new();
@@ -198,7 +226,11 @@ impl Session {
             for (i, ty) in types.iter().enumerate() {
                 values.push(decode(row.get_ref(keys + old.len() + i).map_err(storage)?, *ty));
             }
-            found.push(Found { key, old, extra: values });
+            found.push(Found {
+                key,
+                old,
+                extra: values,
+            });
         }
         Ok((found, types))
     }
@@ -214,13 +246,24 @@ impl Session {
     ) -> SqlResult<Images> {
         let mut log = self.tx.log.clone();
         let version = self.engine.options.version;
-        let mut writer = Writer::new(&self.conn, &self.database, &ctx.catalog, Arc::clone(table), &mut log, version);
+        let mut writer = Writer::new(
+            &self.conn,
+            &self.database,
+            &ctx.catalog,
+            Arc::clone(table),
+            &mut log,
+            version,
+        );
         let mut changes = Vec::with_capacity(found.len());
         for row in found {
             let mut new = row.old.clone();
             for ((at, value), ty) in columns.iter().zip(row.extra).zip(types) {
                 // A bare NULL was bound as an int.
-                new[*at] = if value == Value::Null { Value::Null } else { writer.fit(&table.columns[*at], value, *ty)? };
+                new[*at] = if value == Value::Null {
+                    Value::Null
+                } else {
+                    writer.fit(&table.columns[*at], value, *ty)?
+                };
             }
             writer.check_nulls(&new, "UPDATE")?;
             changes.push((row.key, row.old, new));
@@ -243,10 +286,22 @@ impl Session {
             for (_, _, new) in &changes {
                 writer.insert_unlogged(new)?;
             }
-            log_key_update(&mut writer, &changes, &clustered, ctx.catalog.settings.key_update_in_place)?;
+            log_key_update(
+                &mut writer,
+                &changes,
+                &clustered,
+                ctx.catalog.settings.key_update_in_place,
+            )?;
         }
         self.tx.log = log;
-        Ok(if keep { changes.into_iter().map(|(_, old, new)| (Some(old), Some(new))).collect() } else { Vec::new() })
+        Ok(if keep {
+            changes
+                .into_iter()
+                .map(|(_, old, new)| (Some(old), Some(new)))
+                .collect()
+        } else {
+            Vec::new()
+        })
     }
 }
 
@@ -268,7 +323,10 @@ type Change = (Vec<Stored>, Vec<Value>, Vec<Value>);
 /// insert meet on one key they collapse to an update of it. A key that only changes its case stays where it is.
 fn log_key_update(writer: &mut Writer<'_>, changes: &[Change], clustered: &[i64], in_place: bool) -> SqlResult<()> {
     let table = Arc::clone(&writer.table);
-    let at: Vec<usize> = clustered.iter().filter_map(|id| table.columns.iter().position(|c| c.id == *id)).collect();
+    let at: Vec<usize> = clustered
+        .iter()
+        .filter_map(|id| table.columns.iter().position(|c| c.id == *id))
+        .collect();
     let same = |a: &[Value], b: &[Value]| compare_keys(&at, a, b) == Ordering::Equal;
     let moved = changes.iter().any(|(_, old, new)| !same(old, new));
     if !moved || in_place {
@@ -346,6 +404,8 @@ fn not_updatable(name: &str) -> crate::result::SqlError {
     sql_error(
         4418,
         16,
-        format!("View or function '{name}' is not updatable because it contains aggregates, or a DISTINCT or GROUP BY clause, or PIVOT or UNPIVOT operator."),
+        format!(
+            "View or function '{name}' is not updatable because it contains aggregates, or a DISTINCT or GROUP BY clause, or PIVOT or UNPIVOT operator."
+        ),
     )
 }

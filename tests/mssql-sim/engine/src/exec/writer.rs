@@ -9,8 +9,8 @@ use crate::{
     catalog::{Catalog, Column, Key, Table},
     cdc::{Op, write_image},
     database::Database,
-    error::{SqlResult, not_null, sql_error},
     engine::ServerVersion,
+    error::{SqlResult, not_null, sql_error},
     result::SqlError,
     types::{assign, encode, implicit_allowed, type_default_text},
     value::{SqlType, Value},
@@ -51,10 +51,30 @@ impl<'a> Writer<'a> {
         let tracked = !catalog.instances_of(table.id).is_empty();
         let names: Vec<String> = table.columns.iter().map(|c| format!("c{}", c.id)).collect();
         let marks: Vec<String> = (1..=names.len()).map(|i| format!("?{i}")).collect();
-        let insert_sql = format!("INSERT INTO {}({}) VALUES ({})", table.sql_name(), names.join(", "), marks.join(", "));
-        let keys: Vec<String> = key_columns(&table, "t").iter().enumerate().map(|(i, k)| format!("{k} IS ?{}", i + 1)).collect();
+        let insert_sql = format!(
+            "INSERT INTO {}({}) VALUES ({})",
+            table.sql_name(),
+            names.join(", "),
+            marks.join(", ")
+        );
+        let keys: Vec<String> = key_columns(&table, "t")
+            .iter()
+            .enumerate()
+            .map(|(i, k)| format!("{k} IS ?{}", i + 1))
+            .collect();
         let delete_sql = format!("DELETE FROM {} AS t WHERE {}", table.sql_name(), keys.join(" AND "));
-        Writer { conn, database, catalog, table, log, version, tracked, insert_sql, delete_sql, buffer: Vec::new() }
+        Writer {
+            conn,
+            database,
+            catalog,
+            table,
+            log,
+            version,
+            tracked,
+            insert_sql,
+            delete_sql,
+            buffer: Vec::new(),
+        }
     }
 
     /// A value as a column takes it.
@@ -86,7 +106,8 @@ impl<'a> Writer<'a> {
             Value::Text(t) => {
                 let limit = match column.ty {
                     SqlType::Char(n) | SqlType::NChar(n) => usize::from(n),
-                    SqlType::VarChar(crate::value::Length::Limited(n)) | SqlType::NVarChar(crate::value::Length::Limited(n)) => usize::from(n),
+                    SqlType::VarChar(crate::value::Length::Limited(n))
+                    | SqlType::NVarChar(crate::value::Length::Limited(n)) => usize::from(n),
                     _ => 0,
                 };
                 t.chars().take(limit).collect()
@@ -105,7 +126,12 @@ impl<'a> Writer<'a> {
     }
 
     fn full_name(&self) -> String {
-        format!("{}.{}.{}", self.database.name, self.catalog.schema_name(self.table.schema_id), self.table.name)
+        format!(
+            "{}.{}.{}",
+            self.database.name,
+            self.catalog.schema_name(self.table.schema_id),
+            self.table.name
+        )
     }
 
     /// Checks NOT NULL.
@@ -156,16 +182,27 @@ impl<'a> Writer<'a> {
 
     /// Changes columns (by position) of a row that stays where it is.
     pub(crate) fn update(&mut self, key: &[Stored], changed: &[usize], old: &[Value], new: &[Value]) -> SqlResult<()> {
-        let sets: Vec<String> = changed.iter().enumerate().map(|(i, at)| format!("c{} = ?{}", self.table.columns[*at].id, i + 1)).collect();
+        let sets: Vec<String> = changed
+            .iter()
+            .enumerate()
+            .map(|(i, at)| format!("c{} = ?{}", self.table.columns[*at].id, i + 1))
+            .collect();
         let keys: Vec<String> = key_columns(&self.table, "t")
             .iter()
             .enumerate()
             .map(|(i, k)| format!("{k} IS ?{}", i + 1 + changed.len()))
             .collect();
-        let sql = format!("UPDATE {} AS t SET {} WHERE {}", self.table.sql_name(), sets.join(", "), keys.join(" AND "));
+        let sql = format!(
+            "UPDATE {} AS t SET {} WHERE {}",
+            self.table.sql_name(),
+            sets.join(", "),
+            keys.join(" AND ")
+        );
         let values = changed.iter().map(|at| encode(&new[*at])).chain(key.iter().cloned());
         let mut statement = self.conn.prepare_cached(&sql).map_err(storage)?;
-        statement.execute(rusqlite::params_from_iter(values)).map_err(|e| self.duplicate(e, new))?;
+        statement
+            .execute(rusqlite::params_from_iter(values))
+            .map_err(|e| self.duplicate(e, new))?;
         drop(statement);
         self.log(Op::Update, old, Some(new))
     }
@@ -178,7 +215,10 @@ impl<'a> Writer<'a> {
         self.buffer.clear();
         let columns = &self.table.columns;
         for image in std::iter::once(row).chain(after) {
-            write_image(&mut self.buffer, columns.iter().zip(image).map(|(c, v)| (c.id, c.ty, v)));
+            write_image(
+                &mut self.buffer,
+                columns.iter().zip(image).map(|(c, v)| (c.id, c.ty, v)),
+            );
         }
         append(self.conn, self.database, self.log, self.table.id, op, &self.buffer)
     }
@@ -219,7 +259,10 @@ impl<'a> Writer<'a> {
             sql_error(
                 2601,
                 14,
-                format!("Cannot insert duplicate key row in object '{object}' with unique index '{}'. The duplicate key value is ({values}).", key.name),
+                format!(
+                    "Cannot insert duplicate key row in object '{object}' with unique index '{}'. The duplicate key value is ({values}).",
+                    key.name
+                ),
             )
         }
     }
@@ -228,10 +271,17 @@ impl<'a> Writer<'a> {
     fn violated(&self, message: &str) -> Option<&Key> {
         if let Some((_, index)) = message.split_once("index '") {
             let name = index.trim_end_matches('\'');
-            return self.table.keys.iter().find(|k| name == format!("k{}_{}n", self.table.id, k.id));
+            return self
+                .table
+                .keys
+                .iter()
+                .find(|k| name == format!("k{}_{}n", self.table.id, k.id));
         }
         let (_, list) = message.split_once(": ")?;
-        let mut ids: Vec<i64> = list.split(", ").filter_map(|c| c.rsplit_once(".c")?.1.parse().ok()).collect();
+        let mut ids: Vec<i64> = list
+            .split(", ")
+            .filter_map(|c| c.rsplit_once(".c")?.1.parse().ok())
+            .collect();
         ids.sort_unstable();
         self.table.keys.iter().filter(|k| k.unique).find(|k| {
             let mut own = k.columns.clone();
@@ -242,10 +292,25 @@ impl<'a> Writer<'a> {
 }
 
 /// Appends a log record to the open transaction.
-pub(crate) fn append(conn: &Connection, database: &Database, log: &mut Log, object: i64, op: Op, data: &[u8]) -> SqlResult<()> {
+pub(crate) fn append(
+    conn: &Connection,
+    database: &Database,
+    log: &mut Log,
+    object: i64,
+    op: Op,
+    data: &[u8],
+) -> SqlResult<()> {
     let lsn = database.clock.lock().record();
     conn.prepare_cached("INSERT INTO main._sim_log(tx, object_id, op, lsn, data) VALUES (?1, ?2, ?3, ?4, ?5)")
-        .and_then(|mut s| s.execute(rusqlite::params![log.transaction, object, op as i64, lsn.0.as_slice(), data]))
+        .and_then(|mut s| {
+            s.execute(rusqlite::params![
+                log.transaction,
+                object,
+                op as i64,
+                lsn.0.as_slice(),
+                data
+            ])
+        })
         .map_err(storage)?;
     log.last = conn.last_insert_rowid();
     if log.first == 0 {

@@ -23,7 +23,10 @@ pub fn aggregate_type(name: &str, ty: SqlType) -> SqlResult<SqlType> {
         return Err(sql_error(
             8117,
             16,
-            format!("Operand data type {ty} is invalid for {} operator.", name.to_lowercase()),
+            format!(
+                "Operand data type {ty} is invalid for {} operator.",
+                name.to_lowercase()
+            ),
         ));
     }
     if ty == SqlType::Bit {
@@ -89,9 +92,17 @@ impl Sum {
         let result = aggregate_type(name, ty).map_err(fail)?;
         let too_big = || fail(overflow("expression", &result.to_string()));
         let value = if ty.is_float() {
-            Value::Float(if self.average { total.float / total.count as f64 } else { total.float })
+            Value::Float(if self.average {
+                total.float / total.count as f64
+            } else {
+                total.float
+            })
         } else if ty.is_integer() {
-            let v = if self.average { total.exact / i128::from(total.count) } else { total.exact };
+            let v = if self.average {
+                total.exact / i128::from(total.count)
+            } else {
+                total.exact
+            };
             let v = i64::try_from(v).map_err(|_| too_big())?;
             if result == SqlType::Int && i32::try_from(v).is_err() {
                 return Err(too_big());

@@ -6,7 +6,8 @@ use super::Func;
 use crate::{
     error::{SqlResult, overflow, sql_error},
     types::{
-        DAYS_MAX, TICKS_PER_DAY, TICKS_PER_SECOND, civil_from_days, convert, days_from_civil, last_day_of_month, weekday,
+        DAYS_MAX, TICKS_PER_DAY, TICKS_PER_SECOND, civil_from_days, convert, days_from_civil, last_day_of_month,
+        weekday,
     },
     value::{SqlType, Value},
 };
@@ -58,7 +59,11 @@ impl DatePart {
             "tzoffset" | "tz" => DatePart::TzOffset,
             "iso_week" | "isowk" | "isoww" => DatePart::IsoWeek,
             _ => {
-                return Err(sql_error(155, 15, format!("'{name}' is not a recognized {} option.", function.to_lowercase())));
+                return Err(sql_error(
+                    155,
+                    15,
+                    format!("'{name}' is not a recognized {} option.", function.to_lowercase()),
+                ));
             }
         })
     }
@@ -122,9 +127,10 @@ pub(super) fn call(func: Func, args: &[(Value, SqlType)], result: SqlType) -> Sq
             let value = convert(&args[2].0, args[2].1, result)?;
             let sum = add(part, int(1)?, local_ticks(&value), result)?;
             match value {
-                Value::DateTimeOffset(_, offset) => {
-                    Ok(Value::DateTimeOffset(sum - i64::from(offset) * 60 * TICKS_PER_SECOND, offset))
-                }
+                Value::DateTimeOffset(_, offset) => Ok(Value::DateTimeOffset(
+                    sum - i64::from(offset) * 60 * TICKS_PER_SECOND,
+                    offset,
+                )),
                 Value::Time(_) => Ok(Value::Time(sum.rem_euclid(TICKS_PER_DAY))),
                 _ => convert(&Value::DateTime(sum), SqlType::DateTime2(7), result),
             }
@@ -147,13 +153,30 @@ pub(super) fn call(func: Func, args: &[(Value, SqlType)], result: SqlType) -> Sq
             let n = part_of(part, &args[1])?;
             let name = match part {
                 DatePart::Month => [
-                    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
-                    "November", "December",
+                    "January",
+                    "February",
+                    "March",
+                    "April",
+                    "May",
+                    "June",
+                    "July",
+                    "August",
+                    "September",
+                    "October",
+                    "November",
+                    "December",
                 ][(n - 1) as usize % 12]
                     .to_owned(),
-                DatePart::WeekDay => {
-                    ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"][(n - 1) as usize % 7].to_owned()
-                }
+                DatePart::WeekDay => [
+                    "Sunday",
+                    "Monday",
+                    "Tuesday",
+                    "Wednesday",
+                    "Thursday",
+                    "Friday",
+                    "Saturday",
+                ][(n - 1) as usize % 7]
+                    .to_owned(),
                 _ => n.to_string(),
             };
             Ok(Value::Text(name))
@@ -162,14 +185,24 @@ pub(super) fn call(func: Func, args: &[(Value, SqlType)], result: SqlType) -> Sq
             if args[0].0 == Value::Null {
                 return Ok(Value::Null);
             }
-            let months = if args.len() > 1 && args[1].0 != Value::Null { int(1)? } else { 0 };
+            let months = if args.len() > 1 && args[1].0 != Value::Null {
+                int(1)?
+            } else {
+                0
+            };
             let ticks = add(DatePart::Month, months, utc_ticks(&args[0])?, SqlType::Date)?;
             let (y, m, _) = civil_from_days(ticks.div_euclid(TICKS_PER_DAY) as i32);
             Ok(days_from_civil(y, m, i64::from(last_day_of_month(y, m))).map_or(Value::Null, Value::Date))
         }
         Func::DateFromParts => days_from_civil(int(0)?, int(1)?, int(2)?)
             .map(Value::Date)
-            .ok_or_else(|| sql_error(289, 16, "Cannot construct data type date, some of the arguments have values which are not valid.")),
+            .ok_or_else(|| {
+                sql_error(
+                    289,
+                    16,
+                    "Cannot construct data type date, some of the arguments have values which are not valid.",
+                )
+            }),
         Func::SwitchOffset | Func::ToDateTimeOffset => {
             let offset = offset_minutes(&args[1])?;
             let value = convert(&args[0].0, args[0].1, result)?;
@@ -227,7 +260,11 @@ fn utc_ticks(arg: &(Value, SqlType)) -> SqlResult<i64> {
 
 fn add(part: DatePart, count: i64, ticks: i64, ty: SqlType) -> SqlResult<i64> {
     let too_far = || {
-        sql_error(517, 16, format!("Adding a value to a '{ty}' column caused an overflow."))
+        sql_error(
+            517,
+            16,
+            format!("Adding a value to a '{ty}' column caused an overflow."),
+        )
     };
     if i32::try_from(count).is_err() {
         return Err(overflow("expression", "int"));
@@ -252,8 +289,17 @@ fn add(part: DatePart, count: i64, ticks: i64, ty: SqlType) -> SqlResult<i64> {
         }
         DatePart::Nanosecond => ticks + (count as f64 / 100.0).round() as i64,
         other => match other.ticks() {
-            Some(unit) => unit.checked_mul(count).and_then(|t| ticks.checked_add(t)).ok_or_else(too_far)?,
-            None => return Err(sql_error(9810, 16, "The datepart is not supported by date function dateadd.")),
+            Some(unit) => unit
+                .checked_mul(count)
+                .and_then(|t| ticks.checked_add(t))
+                .ok_or_else(too_far)?,
+            None => {
+                return Err(sql_error(
+                    9810,
+                    16,
+                    "The datepart is not supported by date function dateadd.",
+                ));
+            }
         },
     };
     if matches!(ty, SqlType::Time(_)) || (0..(i64::from(DAYS_MAX) + 1) * TICKS_PER_DAY).contains(&sum) {
@@ -287,7 +333,11 @@ fn difference(part: DatePart, a: i64, b: i64) -> i64 {
 }
 
 fn part_of(part: DatePart, arg: &(Value, SqlType)) -> SqlResult<i64> {
-    let value = if arg.1.is_temporal() { arg.0.clone() } else { convert(&arg.0, arg.1, SqlType::DateTime2(7))? };
+    let value = if arg.1.is_temporal() {
+        arg.0.clone()
+    } else {
+        convert(&arg.0, arg.1, SqlType::DateTime2(7))?
+    };
     let ticks = local_ticks(&value);
     let days = ticks.div_euclid(TICKS_PER_DAY) as i32;
     let of_day = ticks.rem_euclid(TICKS_PER_DAY);

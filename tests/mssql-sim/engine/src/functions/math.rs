@@ -29,7 +29,10 @@ pub(super) fn call(func: Func, args: &[(Value, SqlType)], result: SqlType) -> Sq
             let sign = func == Func::Sign;
             Ok(match v {
                 Value::Int(n) if sign => Value::Int(n.signum()),
-                Value::Int(n) => Value::Int(n.checked_abs().ok_or_else(|| overflow("expression", &result.to_string()))?),
+                Value::Int(n) => Value::Int(
+                    n.checked_abs()
+                        .ok_or_else(|| overflow("expression", &result.to_string()))?,
+                ),
                 Value::Float(n) if sign => Value::Float(if n == 0.0 { 0.0 } else { n.signum() }),
                 Value::Float(n) => Value::Float(n.abs()),
                 Value::Decimal(n) if sign => Value::Decimal(n.signum() * pow10(u32::from(result.scale())).as_i128()),
@@ -50,11 +53,25 @@ pub(super) fn call(func: Func, args: &[(Value, SqlType)], result: SqlType) -> Sq
                     Ok(Value::Float(if cut { scaled.trunc() } else { scaled.round() } / factor))
                 }
                 Value::Int(n) => match round_at(i128::from(n), 0, places, cut) {
-                    Some(v) => convert(&Value::Decimal(v), SqlType::Decimal { precision: 38, scale: 0 }, result),
+                    Some(v) => convert(
+                        &Value::Decimal(v),
+                        SqlType::Decimal {
+                            precision: 38,
+                            scale: 0,
+                        },
+                        result,
+                    ),
                     None => Err(overflow("expression", &result.to_string())),
                 },
                 Value::Decimal(n) => match round_at(n, result.scale(), places, cut) {
-                    Some(v) => convert(&Value::Decimal(v), SqlType::Decimal { precision: 38, scale: result.scale() }, result),
+                    Some(v) => convert(
+                        &Value::Decimal(v),
+                        SqlType::Decimal {
+                            precision: 38,
+                            scale: result.scale(),
+                        },
+                        result,
+                    ),
                     None => Err(overflow("expression", &result.to_string())),
                 },
                 other => Ok(other),
@@ -76,7 +93,11 @@ pub(super) fn call(func: Func, args: &[(Value, SqlType)], result: SqlType) -> Sq
         Func::Power => finite(float(0)?.powf(float(1)?)),
         Func::Sqrt => finite(float(0)?.sqrt()),
         Func::Exp => finite(float(0)?.exp()),
-        Func::Log => finite(if args.len() > 1 { float(0)?.log(float(1)?) } else { float(0)?.ln() }),
+        Func::Log => finite(if args.len() > 1 {
+            float(0)?.log(float(1)?)
+        } else {
+            float(0)?.ln()
+        }),
         Func::Rand => {
             let raw = match args.first() {
                 Some((v, ty)) => match convert(v, *ty, SqlType::BigInt)? {
@@ -97,7 +118,8 @@ pub(super) fn call(func: Func, args: &[(Value, SqlType)], result: SqlType) -> Sq
             let Value::Text(name) = &args[0].0 else {
                 return Ok(Value::Null);
             };
-            let Value::Bytes(bytes) = convert(&args[1].0, args[1].1, SqlType::VarBinary(crate::value::Length::Max))? else {
+            let Value::Bytes(bytes) = convert(&args[1].0, args[1].1, SqlType::VarBinary(crate::value::Length::Max))?
+            else {
                 return Ok(Value::Null);
             };
             Ok(match name.to_ascii_uppercase().as_str() {
@@ -122,11 +144,15 @@ pub(super) fn call(func: Func, args: &[(Value, SqlType)], result: SqlType) -> Sq
             Ok(Value::Bytes(step_lsn(&bytes, func == Func::LsnIncrement)))
         }
         Func::CdcIsBitSet => {
-            let (Value::Int(position), Value::Bytes(mask)) = (convert(&args[0].0, args[0].1, SqlType::Int)?, &args[1].0) else {
+            let (Value::Int(position), Value::Bytes(mask)) =
+                (convert(&args[0].0, args[0].1, SqlType::Int)?, &args[1].0)
+            else {
                 return Ok(Value::Null);
             };
             let from_right = (position - 1) / 8;
-            let byte = usize::try_from(mask.len() as i64 - 1 - from_right).ok().and_then(|i| mask.get(i));
+            let byte = usize::try_from(mask.len() as i64 - 1 - from_right)
+                .ok()
+                .and_then(|i| mask.get(i));
             Ok(Value::Int(byte.map_or(0, |b| i64::from(b >> ((position - 1) % 8) & 1))))
         }
         _ => Ok(Value::Null),
@@ -138,7 +164,11 @@ fn step_lsn(bytes: &[u8], up: bool) -> Vec<u8> {
     let mut wide = [0_u8; 16];
     wide[6..].copy_from_slice(&bytes[..10.min(bytes.len())]);
     let number = u128::from_be_bytes(wide);
-    let next = if up { (number + 1).min((1 << 80) - 1) } else { number.saturating_sub(1) };
+    let next = if up {
+        (number + 1).min((1 << 80) - 1)
+    } else {
+        number.saturating_sub(1)
+    };
     next.to_be_bytes()[6..].to_vec()
 }
 

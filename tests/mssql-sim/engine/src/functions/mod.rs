@@ -171,7 +171,13 @@ impl Func {
     fn strict(self) -> bool {
         !matches!(
             self,
-            Func::Concat | Func::ConcatWs | Func::Checksum | Func::IsNumeric | Func::IsDate | Func::Rand | Func::EoMonth
+            Func::Concat
+                | Func::ConcatWs
+                | Func::Checksum
+                | Func::IsNumeric
+                | Func::IsDate
+                | Func::Rand
+                | Func::EoMonth
         )
     }
 
@@ -182,7 +188,13 @@ impl Func {
     pub fn result_type(self, args: &[Argument]) -> SqlResult<SqlType> {
         let first = args.first().map_or(SqlType::Int, |a| a.ty);
         let national = args.iter().any(|a| a.ty.is_national());
-        let text = |length: Length| if national { SqlType::NVarChar(length) } else { SqlType::VarChar(length) };
+        let text = |length: Length| {
+            if national {
+                SqlType::NVarChar(length)
+            } else {
+                SqlType::VarChar(length)
+            }
+        };
         let full = |ty: SqlType| -> Length {
             match ty {
                 SqlType::Char(n) | SqlType::NChar(n) => Length::Limited(n),
@@ -193,22 +205,35 @@ impl Func {
         let limit = if national { 4000 } else { 8000 };
         Ok(match self {
             Func::Len | Func::CharIndex | Func::DataLength | Func::PatIndex => {
-                if matches!(first, SqlType::VarChar(Length::Max) | SqlType::NVarChar(Length::Max) | SqlType::VarBinary(Length::Max)) {
+                if matches!(
+                    first,
+                    SqlType::VarChar(Length::Max) | SqlType::NVarChar(Length::Max) | SqlType::VarBinary(Length::Max)
+                ) {
                     SqlType::BigInt
                 } else {
                     SqlType::Int
                 }
             }
-            Func::Ascii | Func::Unicode | Func::Checksum | Func::DateDiff | Func::DatePart | Func::IsNumeric | Func::IsDate => SqlType::Int,
+            Func::Ascii
+            | Func::Unicode
+            | Func::Checksum
+            | Func::DateDiff
+            | Func::DatePart
+            | Func::IsNumeric
+            | Func::IsDate => SqlType::Int,
             Func::Upper | Func::Lower | Func::LTrim | Func::RTrim | Func::Trim | Func::Reverse => text(full(first)),
             Func::Substring if first.is_bytes() => match first {
                 SqlType::Binary(n) => SqlType::VarBinary(Length::Limited(n)),
                 other => other,
             },
-            Func::Substring | Func::Left | Func::Right => match (args.last().and_then(|a| a.constant.clone()), full(first)) {
-                (Some(Value::Int(n)), Length::Limited(l)) if n > 0 => text(Length::Limited(l.min(n.min(8000) as u16))),
-                (_, length) => text(length),
-            },
+            Func::Substring | Func::Left | Func::Right => {
+                match (args.last().and_then(|a| a.constant.clone()), full(first)) {
+                    (Some(Value::Int(n)), Length::Limited(l)) if n > 0 => {
+                        text(Length::Limited(l.min(n.min(8000) as u16)))
+                    }
+                    (_, length) => text(length),
+                }
+            }
             Func::Replace | Func::Stuff => match full(first) {
                 Length::Max => text(Length::Max),
                 Length::Limited(_) => text(Length::Limited(limit)),
@@ -277,11 +302,31 @@ impl Func {
             return Ok(Value::Null);
         }
         match self {
-            Func::Abs | Func::Sign | Func::Round | Func::Floor | Func::Ceiling | Func::Power | Func::Sqrt | Func::Exp
-            | Func::Log | Func::Rand | Func::NewId | Func::HashBytes | Func::Checksum | Func::LsnIncrement
-            | Func::LsnDecrement | Func::CdcIsBitSet => math::call(self, args, result),
-            Func::DateAdd | Func::DateDiff | Func::DatePart | Func::DateName | Func::EoMonth | Func::DateFromParts
-            | Func::SwitchOffset | Func::ToDateTimeOffset | Func::AtUtc => date::call(self, args, result),
+            Func::Abs
+            | Func::Sign
+            | Func::Round
+            | Func::Floor
+            | Func::Ceiling
+            | Func::Power
+            | Func::Sqrt
+            | Func::Exp
+            | Func::Log
+            | Func::Rand
+            | Func::NewId
+            | Func::HashBytes
+            | Func::Checksum
+            | Func::LsnIncrement
+            | Func::LsnDecrement
+            | Func::CdcIsBitSet => math::call(self, args, result),
+            Func::DateAdd
+            | Func::DateDiff
+            | Func::DatePart
+            | Func::DateName
+            | Func::EoMonth
+            | Func::DateFromParts
+            | Func::SwitchOffset
+            | Func::ToDateTimeOffset
+            | Func::AtUtc => date::call(self, args, result),
             _ => text::call(self, args, result),
         }
     }
@@ -329,7 +374,11 @@ fn text_width(ty: SqlType) -> u32 {
 }
 
 fn bad_argument(ty: SqlType, func: Func) -> crate::result::SqlError {
-    let name = TABLE.iter().find(|row| row.1 == func).map_or("", |row| row.0).to_lowercase();
+    let name = TABLE
+        .iter()
+        .find(|row| row.1 == func)
+        .map_or("", |row| row.0)
+        .to_lowercase();
     crate::error::sql_error(
         8116,
         16,

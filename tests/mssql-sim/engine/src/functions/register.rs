@@ -16,7 +16,10 @@ use rusqlite::{
     types::{Value as Stored, ValueRef},
 };
 
-use super::{Func, aggregate::{Single, Sum}};
+use super::{
+    Func,
+    aggregate::{Single, Sum},
+};
 use crate::{
     context,
     error::{SqlResult, unknown_function},

@@ -14,7 +14,15 @@ pub(super) fn call(func: Func, args: &[(Value, SqlType)], result: SqlType) -> Sq
         let Some((value, ty)) = args.get(i) else {
             return Ok(String::new());
         };
-        match convert(value, *ty, if ty.is_bytes() { SqlType::VarChar(Length::Max) } else { NVARCHAR })? {
+        match convert(
+            value,
+            *ty,
+            if ty.is_bytes() {
+                SqlType::VarChar(Length::Max)
+            } else {
+                NVARCHAR
+            },
+        )? {
             Value::Text(t) => Ok(t),
             _ => Ok(String::new()),
         }
@@ -74,7 +82,11 @@ pub(super) fn call(func: Func, args: &[(Value, SqlType)], result: SqlType) -> Sq
         },
         Func::CharIndex => {
             let (needle, hay) = (folded(&text(0)?), folded(&text(1)?));
-            let from = if args.len() > 2 { (int(2)? - 1).max(0) as usize } else { 0 };
+            let from = if args.len() > 2 {
+                (int(2)? - 1).max(0) as usize
+            } else {
+                0
+            };
             Value::Int(find(&hay, &needle, from).map_or(0, |at| at as i64 + 1))
         }
         Func::Concat => {
@@ -101,8 +113,14 @@ pub(super) fn call(func: Func, args: &[(Value, SqlType)], result: SqlType) -> Sq
             Some(c) => Value::Text(c.to_string()),
             None => Value::Null,
         },
-        Func::Ascii => text(0)?.chars().next().map_or(Value::Null, |c| Value::Int(i64::from((c as u32).min(255)))),
-        Func::Unicode => text(0)?.encode_utf16().next().map_or(Value::Null, |c| Value::Int(i64::from(c))),
+        Func::Ascii => text(0)?
+            .chars()
+            .next()
+            .map_or(Value::Null, |c| Value::Int(i64::from((c as u32).min(255)))),
+        Func::Unicode => text(0)?
+            .encode_utf16()
+            .next()
+            .map_or(Value::Null, |c| Value::Int(i64::from(c))),
         Func::Stuff => {
             let (t, start, length) = (text(0)?, int(1)?, int(2)?);
             if start < 1 || length < 0 || start > units(&t) {
@@ -118,7 +136,11 @@ pub(super) fn call(func: Func, args: &[(Value, SqlType)], result: SqlType) -> Sq
             let width = if args.len() > 1 { int(1)? } else { 10 }.clamp(1, 8000) as usize;
             let decimals = int(2)?.clamp(0, 16) as usize;
             let shown = format!("{v:.decimals$}");
-            made(if shown.len() > width { "*".repeat(width) } else { format!("{shown:>width$}") })?
+            made(if shown.len() > width {
+                "*".repeat(width)
+            } else {
+                format!("{shown:>width$}")
+            })?
         }
         Func::PatIndex => {
             let pattern = text(0)?;
@@ -156,7 +178,11 @@ pub(super) fn call(func: Func, args: &[(Value, SqlType)], result: SqlType) -> Sq
 }
 
 fn bad_length(name: &str) -> crate::result::SqlError {
-    sql_error(537, 16, format!("Invalid length parameter passed to the {name} function."))
+    sql_error(
+        537,
+        16,
+        format!("Invalid length parameter passed to the {name} function."),
+    )
 }
 
 fn upper(c: char) -> char {
@@ -193,7 +219,11 @@ fn replace(text: &str, old: &str, new: &str) -> String {
 }
 
 fn units(text: &str) -> i64 {
-    if text.is_ascii() { text.len() as i64 } else { text.encode_utf16().count() as i64 }
+    if text.is_ascii() {
+        text.len() as i64
+    } else {
+        text.encode_utf16().count() as i64
+    }
 }
 
 fn slice(text: &str, from: i64, length: i64) -> String {

@@ -87,7 +87,10 @@ impl Batch<'_> {
             ("DROP", "SCHEMA") => {
                 self.skip(2);
                 let if_exists = self.words(&["IF", "EXISTS"]);
-                Ok(Kind::DropSchema { name: self.identifier()?, if_exists })
+                Ok(Kind::DropSchema {
+                    name: self.identifier()?,
+                    if_exists,
+                })
             }
             ("CREATE", "TABLE") => {
                 self.skip(2);
@@ -113,7 +116,14 @@ impl Batch<'_> {
                 let table = self.name()?;
                 let columns = self.key_columns()?;
                 self.rest_of_statement();
-                let key = KeySpec { name: Some(name.clone()), columns, unique, primary: false, constraint: false, clustered };
+                let key = KeySpec {
+                    name: Some(name.clone()),
+                    columns,
+                    unique,
+                    primary: false,
+                    constraint: false,
+                    clustered,
+                };
                 Ok(Kind::CreateIndex { name, table, key })
             }
             ("DROP", "INDEX") => {
@@ -121,7 +131,10 @@ impl Batch<'_> {
                 self.words(&["IF", "EXISTS"]);
                 let name = self.identifier()?;
                 self.expect_word("ON")?;
-                Ok(Kind::DropIndex { name, table: self.name()? })
+                Ok(Kind::DropIndex {
+                    name,
+                    table: self.name()?,
+                })
             }
             (_, "LOGIN" | "USER" | "ROLE") => self.principal(),
             (_, other) => Err(not_supported(other)),
@@ -201,9 +214,17 @@ impl Batch<'_> {
         if self.word("AS") {
             return Err(not_supported("computed column"));
         }
-        let mut column = ColumnSpec { name, ty: self.type_text()?, ..ColumnSpec::default() };
+        let mut column = ColumnSpec {
+            name,
+            ty: self.type_text()?,
+            ..ColumnSpec::default()
+        };
         loop {
-            let constraint = if self.word("CONSTRAINT") { Some(self.identifier()?) } else { None };
+            let constraint = if self.word("CONSTRAINT") {
+                Some(self.identifier()?)
+            } else {
+                None
+            };
             if self.words(&["NOT", "NULL"]) {
                 column.nullable = Some(false);
             } else if self.word("NULL") {
@@ -251,7 +272,11 @@ impl Batch<'_> {
     }
 
     fn table_constraint(&mut self) -> SqlResult<Option<KeySpec>> {
-        let name = if self.word("CONSTRAINT") { Some(self.identifier()?) } else { None };
+        let name = if self.word("CONSTRAINT") {
+            Some(self.identifier()?)
+        } else {
+            None
+        };
         match self.peek_word(0).as_str() {
             "PRIMARY" | "UNIQUE" => Ok(Some(self.key(name)?)),
             "INDEX" => {
@@ -260,7 +285,14 @@ impl Batch<'_> {
                 let unique = self.word("UNIQUE");
                 let clustered = self.clustered();
                 let columns = self.key_columns()?;
-                Ok(Some(KeySpec { name: Some(name), columns, unique, primary: false, constraint: false, clustered }))
+                Ok(Some(KeySpec {
+                    name: Some(name),
+                    columns,
+                    unique,
+                    primary: false,
+                    constraint: false,
+                    clustered,
+                }))
             }
             other => Err(not_supported(other)),
         }
@@ -272,9 +304,20 @@ impl Batch<'_> {
             self.expect_word("UNIQUE")?;
         }
         let clustered = self.clustered();
-        let columns = if self.p.peek_token_ref().token == Token::LParen { self.key_columns()? } else { Vec::new() };
+        let columns = if self.p.peek_token_ref().token == Token::LParen {
+            self.key_columns()?
+        } else {
+            Vec::new()
+        };
         self.storage_options()?;
-        Ok(KeySpec { name, columns, unique: true, primary, constraint: true, clustered })
+        Ok(KeySpec {
+            name,
+            columns,
+            unique: true,
+            primary,
+            constraint: true,
+            clustered,
+        })
     }
 
     fn key_columns(&mut self) -> SqlResult<Vec<String>> {
@@ -302,7 +345,10 @@ impl Batch<'_> {
         let change = match self.peek_word(0).as_str() {
             "ADD" => {
                 self.p.advance_token();
-                if matches!(self.peek_word(0).as_str(), "CONSTRAINT" | "PRIMARY" | "UNIQUE" | "FOREIGN" | "CHECK") {
+                if matches!(
+                    self.peek_word(0).as_str(),
+                    "CONSTRAINT" | "PRIMARY" | "UNIQUE" | "FOREIGN" | "CHECK"
+                ) {
                     match self.table_constraint()? {
                         Some(key) => AlterTable::AddKey(key),
                         None => AlterTable::Nothing,
@@ -352,14 +398,28 @@ impl Batch<'_> {
             let mut at = 0;
             for (i, text) in self.sql.split_inclusive('\n').enumerate() {
                 if i as u64 + 1 == line {
-                    return at + text.chars().take(column.saturating_sub(1) as usize).map(char::len_utf8).sum::<usize>();
+                    return at
+                        + text
+                            .chars()
+                            .take(column.saturating_sub(1) as usize)
+                            .map(char::len_utf8)
+                            .sum::<usize>();
                 }
                 at += text.len();
             }
             self.sql.len()
         };
         let from = offset(line, column);
-        let to = if end.token == Token::EOF { self.sql.len() } else { offset(end.span.start.line, end.span.start.column) };
-        self.sql.get(from..to.max(from)).unwrap_or("").trim().trim_end_matches(';').to_owned()
+        let to = if end.token == Token::EOF {
+            self.sql.len()
+        } else {
+            offset(end.span.start.line, end.span.start.column)
+        };
+        self.sql
+            .get(from..to.max(from))
+            .unwrap_or("")
+            .trim()
+            .trim_end_matches(';')
+            .to_owned()
     }
 }

@@ -13,8 +13,28 @@ use crate::{
 /// Reserved words that begin a statement and nothing else; a semicolon before them ends the statement before, which
 /// may end in what could have an alias.
 pub(super) const STARTERS: &[&str] = &[
-    "BEGIN", "COMMIT", "ROLLBACK", "SAVE", "PRINT", "WAITFOR", "GRANT", "REVOKE", "DENY", "USE", "DECLARE", "EXEC", "EXECUTE", "RAISERROR",
-    "THROW", "RETURN", "BREAK", "CONTINUE", "WHILE", "IF", "TRUNCATE", "CHECKPOINT",
+    "BEGIN",
+    "COMMIT",
+    "ROLLBACK",
+    "SAVE",
+    "PRINT",
+    "WAITFOR",
+    "GRANT",
+    "REVOKE",
+    "DENY",
+    "USE",
+    "DECLARE",
+    "EXEC",
+    "EXECUTE",
+    "RAISERROR",
+    "THROW",
+    "RETURN",
+    "BREAK",
+    "CONTINUE",
+    "WHILE",
+    "IF",
+    "TRUNCATE",
+    "CHECKPOINT",
 ];
 
 pub(super) fn with_delimiters(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
@@ -30,9 +50,25 @@ pub(super) fn with_delimiters(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> 
                 let upper = word.value.to_ascii_uppercase();
                 let starts = depth == 0
                     && STARTERS.contains(&upper.as_str())
-                    && !matches!(last_word.as_str(), "WITH" | "AS" | "EXISTS" | "." | "INSERT" | "TO" | "TABLE" | "DATABASE" | "INTO")
-                    && !(upper == "IF" && matches!(last_word.as_str(), "TABLE" | "DATABASE" | "SCHEMA" | "INDEX" | "USER" | "LOGIN" | "ROLE" | "COLUMN" | "CONSTRAINT"))
-                    && !(matches!(upper.as_str(), "EXEC" | "EXECUTE") && matches!(last_word.as_str(), "INSERT" | "GRANT" | "," | ")" | "REVOKE" | "DENY"))
+                    && !matches!(
+                        last_word.as_str(),
+                        "WITH" | "AS" | "EXISTS" | "." | "INSERT" | "TO" | "TABLE" | "DATABASE" | "INTO"
+                    )
+                    && !(upper == "IF"
+                        && matches!(
+                            last_word.as_str(),
+                            "TABLE"
+                                | "DATABASE"
+                                | "SCHEMA"
+                                | "INDEX"
+                                | "USER"
+                                | "LOGIN"
+                                | "ROLE"
+                                | "COLUMN"
+                                | "CONSTRAINT"
+                        ))
+                    && !(matches!(upper.as_str(), "EXEC" | "EXECUTE")
+                        && matches!(last_word.as_str(), "INSERT" | "GRANT" | "," | ")" | "REVOKE" | "DENY"))
                     && !matches!(last_word.as_str(), "GRANT" | "REVOKE" | "DENY" | ",");
                 if starts && !out.is_empty() {
                     out.push(TokenWithSpan::new(Token::SemiColon, token.span));

@@ -118,7 +118,12 @@ impl Batch<'_> {
             "" if self.p.peek_token_ref().token == Token::LParen => InsertSource::Query(self.query()?),
             _ => return self.unexpected(),
         };
-        Ok(Kind::Insert(Box::new(Insert { table, columns, output, source })))
+        Ok(Kind::Insert(Box::new(Insert {
+            table,
+            columns,
+            output,
+            source,
+        })))
     }
 
     fn rows(&mut self) -> SqlResult<Vec<Vec<Option<Expr>>>> {
@@ -156,7 +161,9 @@ impl Batch<'_> {
             let value = if self.word("DEFAULT") { None } else { Some(self.expr()?) };
             let value = match (op, value) {
                 (Some(op), Some(value)) => Some(Expr::BinaryOp {
-                    left: Box::new(Expr::CompoundIdentifier(column.iter().map(|p| Ident::with_quote('[', p.clone())).collect())),
+                    left: Box::new(Expr::CompoundIdentifier(
+                        column.iter().map(|p| Ident::with_quote('[', p.clone())).collect(),
+                    )),
                     op,
                     right: Box::new(Expr::Nested(Box::new(value))),
                 }),
@@ -170,7 +177,11 @@ impl Batch<'_> {
                         op,
                         right,
                     },
-                    other => Expr::BinaryOp { left: Box::new(other), op, right },
+                    other => Expr::BinaryOp {
+                        left: Box::new(other),
+                        op,
+                        right,
+                    },
                 },
                 other => other,
             });
@@ -182,7 +193,14 @@ impl Batch<'_> {
         let output = self.output()?;
         let from = if self.word("FROM") { self.tables()? } else { Vec::new() };
         let filter = if self.word("WHERE") { Some(self.expr()?) } else { None };
-        Ok(Kind::Update(Box::new(Update { target, top, assignments, output, from, filter })))
+        Ok(Kind::Update(Box::new(Update {
+            target,
+            top,
+            assignments,
+            output,
+            from,
+            filter,
+        })))
     }
 
     pub(super) fn delete(&mut self) -> SqlResult<Kind> {
@@ -194,6 +212,12 @@ impl Batch<'_> {
         let output = self.output()?;
         let from = if self.word("FROM") { self.tables()? } else { Vec::new() };
         let filter = if self.word("WHERE") { Some(self.expr()?) } else { None };
-        Ok(Kind::Delete(Box::new(Delete { target, top, output, from, filter })))
+        Ok(Kind::Delete(Box::new(Delete {
+            target,
+            top,
+            output,
+            from,
+            filter,
+        })))
     }
 }

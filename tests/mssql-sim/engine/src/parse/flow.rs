@@ -45,7 +45,10 @@ impl Batch<'_> {
             return None;
         }
         match &self.p.peek_token_ref().token {
-            Token::Word(w) if w.quote_style.is_some() || (!is_reserved(&w.value.to_ascii_uppercase()) && !w.value.eq_ignore_ascii_case("WITH")) => {
+            Token::Word(w)
+                if w.quote_style.is_some()
+                    || (!is_reserved(&w.value.to_ascii_uppercase()) && !w.value.eq_ignore_ascii_case("WITH")) =>
+            {
                 let name = w.value.clone();
                 self.p.advance_token();
                 Some(name)
@@ -67,7 +70,11 @@ impl Batch<'_> {
                 return Err(crate::error::not_supported("TABLE"));
             }
             let ty = self.type_text()?;
-            let value = if self.token(&Token::Eq) { Some(self.expr()?) } else { None };
+            let value = if self.token(&Token::Eq) {
+                Some(self.expr()?)
+            } else {
+                None
+            };
             list.push((name, ty, value));
             if !self.token(&Token::Comma) {
                 return Ok(Kind::Declare(list));
@@ -129,7 +136,10 @@ impl Batch<'_> {
                 names.join(",")
             }
         };
-        Ok(Kind::SetOption { name: option, value: words.join(" ").to_ascii_uppercase() })
+        Ok(Kind::SetOption {
+            name: option,
+            value: words.join(" ").to_ascii_uppercase(),
+        })
     }
 
     /// `=`, or `+=` and its like as the operator.
@@ -172,7 +182,11 @@ impl Batch<'_> {
             procedure = self.name()?;
         }
         let mut arguments = Vec::new();
-        while !matches!(self.p.peek_token_ref().token, Token::SemiColon | Token::EOF) && !is_reserved(&self.peek_word(0)) || self.peek_word(0) == "NULL" || self.peek_word(0) == "DEFAULT" {
+        while !matches!(self.p.peek_token_ref().token, Token::SemiColon | Token::EOF)
+            && !is_reserved(&self.peek_word(0))
+            || self.peek_word(0) == "NULL"
+            || self.peek_word(0) == "DEFAULT"
+        {
             let named = matches!(&self.p.peek_token_ref().token, Token::Word(w) if w.value.starts_with('@'))
                 && self.p.peek_nth_token_ref(1).token == Token::Eq;
             let name = if named {
@@ -202,6 +216,10 @@ impl Batch<'_> {
                 break;
             }
         }
-        Ok(Kind::Execute { result, procedure, arguments })
+        Ok(Kind::Execute {
+            result,
+            procedure,
+            arguments,
+        })
     }
 }

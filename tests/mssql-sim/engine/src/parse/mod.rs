@@ -142,7 +142,11 @@ pub fn parse_batch(sql: &str) -> SqlResult<Vec<Statement>> {
     let dialect = MsSqlDialect {};
     let tokens = Tokenizer::new(&dialect, sql).tokenize_with_location().map_err(|e| {
         let mut error = if e.message.contains("Unterminated") {
-            sql_error(105, 15, format!("Unclosed quotation mark after the character string '{}'.", ""))
+            sql_error(
+                105,
+                15,
+                format!("Unclosed quotation mark after the character string '{}'.", ""),
+            )
         } else {
             sql_error(102, 15, format!("Incorrect syntax near '{}'.", e.message))
         };
@@ -150,7 +154,9 @@ pub fn parse_batch(sql: &str) -> SqlResult<Vec<Statement>> {
         error
     })?;
     let mut batch = Batch {
-        p: Parser::new(&dialect).with_recursion_limit(200).with_tokens_with_locations(with_delimiters(tokens)),
+        p: Parser::new(&dialect)
+            .with_recursion_limit(200)
+            .with_tokens_with_locations(with_delimiters(tokens)),
         sql,
     };
     batch.statements(false)
@@ -184,7 +190,11 @@ impl<'a> Batch<'a> {
     /// 102 near the next token.
     fn unexpected<T>(&self) -> SqlResult<T> {
         let token = self.p.peek_token_ref();
-        let text = if token.token == Token::EOF { String::new() } else { token.token.to_string() };
+        let text = if token.token == Token::EOF {
+            String::new()
+        } else {
+            token.token.to_string()
+        };
         let mut error = match &token.token {
             Token::Word(w) if w.keyword != Keyword::NoKeyword && w.quote_style.is_none() => {
                 sql_error(156, 15, format!("Incorrect syntax near the keyword '{text}'."))
@@ -394,12 +404,19 @@ impl<'a> Batch<'a> {
                 } else {
                     None
                 };
-                Ok(Kind::If { condition, then, otherwise })
+                Ok(Kind::If {
+                    condition,
+                    then,
+                    otherwise,
+                })
             }
             "WHILE" => {
                 self.p.advance_token();
                 let condition = self.expr()?;
-                Ok(Kind::While { condition, body: Box::new(self.statement()?) })
+                Ok(Kind::While {
+                    condition,
+                    body: Box::new(self.statement()?),
+                })
             }
             "BEGIN" => self.begin(),
             "COMMIT" => {
@@ -443,7 +460,10 @@ impl<'a> Batch<'a> {
                 if !delay {
                     self.expect_word("TIME")?;
                 }
-                Ok(Kind::WaitFor { delay, time: self.expr()? })
+                Ok(Kind::WaitFor {
+                    delay,
+                    time: self.expr()?,
+                })
             }
             "RAISERROR" => {
                 self.p.advance_token();
@@ -458,7 +478,8 @@ impl<'a> Batch<'a> {
             }
             "THROW" => {
                 self.p.advance_token();
-                if matches!(self.p.peek_token_ref().token, Token::SemiColon | Token::EOF) || self.peek_word(0) == "END" {
+                if matches!(self.p.peek_token_ref().token, Token::SemiColon | Token::EOF) || self.peek_word(0) == "END"
+                {
                     return Ok(Kind::Throw(Vec::new()));
                 }
                 let result = self.p.parse_comma_separated(Parser::parse_expr);
@@ -500,7 +521,32 @@ fn is_reserved(word: &str) -> bool {
     STARTERS.contains(&word)
         || matches!(
             word,
-            "SELECT" | "INSERT" | "UPDATE" | "DELETE" | "SET" | "CREATE" | "ALTER" | "DROP" | "WITH" | "ELSE" | "END" | "OPTION" | "MERGE"
-                | "FROM" | "WHERE" | "AND" | "OR" | "NOT" | "NULL" | "DEFAULT" | "VALUES" | "ORDER" | "GROUP" | "BY" | "AS" | "TABLE" | "INTO"
+            "SELECT"
+                | "INSERT"
+                | "UPDATE"
+                | "DELETE"
+                | "SET"
+                | "CREATE"
+                | "ALTER"
+                | "DROP"
+                | "WITH"
+                | "ELSE"
+                | "END"
+                | "OPTION"
+                | "MERGE"
+                | "FROM"
+                | "WHERE"
+                | "AND"
+                | "OR"
+                | "NOT"
+                | "NULL"
+                | "DEFAULT"
+                | "VALUES"
+                | "ORDER"
+                | "GROUP"
+                | "BY"
+                | "AS"
+                | "TABLE"
+                | "INTO"
         )
 }

@@ -8,15 +8,31 @@ use crate::error::{SqlResult, not_supported};
 /// A statement about who may do what.
 #[derive(Debug, Clone)]
 pub enum SecurityStatement {
-    CreateLogin { name: String, password: String },
-    AlterLogin { name: String, password: Option<String> },
+    CreateLogin {
+        name: String,
+        password: String,
+    },
+    AlterLogin {
+        name: String,
+        password: Option<String>,
+    },
     DropLogin(String),
-    CreateUser { name: String, login: Option<String> },
-    DropUser { name: String, if_exists: bool },
+    CreateUser {
+        name: String,
+        login: Option<String>,
+    },
+    DropUser {
+        name: String,
+        if_exists: bool,
+    },
     CreateRole(String),
     DropRole(String),
     /// Role, member, whether it joins.
-    Membership { role: String, member: String, add: bool },
+    Membership {
+        role: String,
+        member: String,
+        add: bool,
+    },
     Grant(GrantSpec),
 }
 
@@ -73,7 +89,10 @@ impl Batch<'_> {
             }
             ("DROP", "USER") => {
                 let if_exists = self.words(&["IF", "EXISTS"]);
-                SecurityStatement::DropUser { name: self.identifier()?, if_exists }
+                SecurityStatement::DropUser {
+                    name: self.identifier()?,
+                    if_exists,
+                }
             }
             ("CREATE", "ROLE") => {
                 let name = self.identifier()?;
@@ -88,7 +107,11 @@ impl Batch<'_> {
                     self.expect_word("DROP")?;
                 }
                 self.expect_word("MEMBER")?;
-                SecurityStatement::Membership { role, member: self.identifier()?, add }
+                SecurityStatement::Membership {
+                    role,
+                    member: self.identifier()?,
+                    add,
+                }
             }
             _ => return Err(not_supported(&format!("{verb} {object}"))),
         };
@@ -134,7 +157,13 @@ impl Batch<'_> {
         }
         self.words(&["WITH", "GRANT", "OPTION"]);
         self.word("CASCADE");
-        Ok(Kind::Security(SecurityStatement::Grant(GrantSpec { verb, permissions, class, securable, grantees })))
+        Ok(Kind::Security(SecurityStatement::Grant(GrantSpec {
+            verb,
+            permissions,
+            class,
+            securable,
+            grantees,
+        })))
     }
 
     fn column_list(&mut self) -> SqlResult<Vec<String>> {

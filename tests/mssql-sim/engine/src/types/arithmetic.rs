@@ -3,7 +3,9 @@
 use ethnum::I256;
 
 use super::{
-    TICKS_PER_DAY, common_type, convert, decimal::{divide_rounded, pow10}, rank,
+    TICKS_PER_DAY, common_type, convert,
+    decimal::{divide_rounded, pow10},
+    rank,
 };
 use crate::{
     error::{SqlResult, divide_by_zero, overflow, sql_error, type_clash},
@@ -76,7 +78,10 @@ pub fn decimal_shape(ty: SqlType) -> (u8, u8) {
 pub fn avg_type(ty: SqlType) -> SqlType {
     match ty {
         SqlType::TinyInt | SqlType::SmallInt => SqlType::Int,
-        SqlType::Decimal { scale, .. } => SqlType::Decimal { precision: 38, scale: scale.max(6) },
+        SqlType::Decimal { scale, .. } => SqlType::Decimal {
+            precision: 38,
+            scale: scale.max(6),
+        },
         SqlType::SmallMoney => SqlType::Money,
         SqlType::Real => SqlType::Float,
         other => other,
@@ -128,7 +133,11 @@ pub fn arithmetic_type(op: Arithmetic, a: SqlType, b: SqlType) -> SqlResult<SqlT
     }
     let high = if rank(a) >= rank(b) { a } else { b };
     if bitwise {
-        return if a.is_integer() && b.is_integer() { Ok(high) } else { Err(incompatible(op, a, b)) };
+        return if a.is_integer() && b.is_integer() {
+            Ok(high)
+        } else {
+            Err(incompatible(op, a, b))
+        };
     }
     if let SqlType::Decimal { .. } = high {
         let ((p1, s1), (p2, s2)) = (wide(decimal_shape(a)), wide(decimal_shape(b)));
@@ -164,7 +173,10 @@ fn incompatible(op: Arithmetic, a: SqlType, b: SqlType) -> crate::result::SqlErr
     sql_error(
         402,
         16,
-        format!("The data types {a} and {b} are incompatible in the {} operator.", op.word()),
+        format!(
+            "The data types {a} and {b} are incompatible in the {} operator.",
+            op.word()
+        ),
     )
 }
 
@@ -173,10 +185,17 @@ fn capped(precision: i32, scale: i32, product: bool) -> SqlType {
     let (mut p, mut s) = (precision, scale);
     if p > 38 {
         let whole = p - s;
-        s = if product && whole > 32 { s.min(6) } else { s.min((38 - whole).max(0)) };
+        s = if product && whole > 32 {
+            s.min(6)
+        } else {
+            s.min((38 - whole).max(0))
+        };
         p = 38;
     }
-    SqlType::Decimal { precision: p as u8, scale: s as u8 }
+    SqlType::Decimal {
+        precision: p as u8,
+        scale: s as u8,
+    }
 }
 
 fn concatenated(a: SqlType, b: SqlType) -> SqlType {
@@ -293,7 +312,14 @@ pub fn arithmetic(
                 _ => a.checked_add(b),
             };
             let v = v.ok_or_else(|| overflow("expression", &result.to_string()))?;
-            convert(&Value::Decimal(v), SqlType::Decimal { precision: 38, scale: 4 }, result)?
+            convert(
+                &Value::Decimal(v),
+                SqlType::Decimal {
+                    precision: 38,
+                    scale: 4,
+                },
+                result,
+            )?
         }
         (Value::Text(a), Value::Text(b)) => Value::Text(a + &b),
         (Value::Bytes(mut a), Value::Bytes(b)) => {
@@ -396,26 +422,37 @@ mod tests {
     #[test]
     fn integers_divide_as_integers_and_overflow() {
         let int = |v| (Value::Int(v), SqlType::Int);
-        let run = |op, a: (Value, SqlType), b: (Value, SqlType)| {
-            arithmetic(op, (&a.0, a.1), (&b.0, b.1), SqlType::Int)
-        };
+        let run = |op, a: (Value, SqlType), b: (Value, SqlType)| arithmetic(op, (&a.0, a.1), (&b.0, b.1), SqlType::Int);
         assert_eq!(run(Arithmetic::Divide, int(7), int(2)), Ok(Value::Int(3)));
         assert_eq!(run(Arithmetic::Divide, int(7), int(0)).unwrap_err().number, 8134);
-        assert_eq!(run(Arithmetic::Add, int(2_147_483_647), int(1)).unwrap_err().number, 8115);
+        assert_eq!(
+            run(Arithmetic::Add, int(2_147_483_647), int(1)).unwrap_err().number,
+            8115
+        );
     }
 
     #[test]
     fn decimals_are_exact_to_38_digits() {
         let big = 99_999_999_999_999_999_999_999_999_999_999_999_999_i128;
         let t = dec(38, 0);
-        let sum = arithmetic(Arithmetic::Subtract, (&Value::Decimal(big), t), (&Value::Decimal(1), t), t);
+        let sum = arithmetic(
+            Arithmetic::Subtract,
+            (&Value::Decimal(big), t),
+            (&Value::Decimal(1), t),
+            t,
+        );
         assert_eq!(sum, Ok(Value::Decimal(big - 1)));
         let over = arithmetic(Arithmetic::Add, (&Value::Decimal(big), t), (&Value::Decimal(1), t), t);
         assert_eq!(over.unwrap_err().number, 8115);
         // 1.00 / 3.00 as numeric(3,2) each: numeric(9,6)... cut, not rounded.
         let t = dec(3, 2);
         let r = arithmetic_type(Arithmetic::Divide, t, t).unwrap();
-        let q = arithmetic(Arithmetic::Divide, (&Value::Decimal(200), t), (&Value::Decimal(300), t), r);
+        let q = arithmetic(
+            Arithmetic::Divide,
+            (&Value::Decimal(200), t),
+            (&Value::Decimal(300), t),
+            r,
+        );
         assert_eq!(q, Ok(Value::Decimal(666_666)));
     }
 }

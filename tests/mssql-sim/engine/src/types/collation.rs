@@ -32,17 +32,39 @@ pub fn to_code_page(text: String) -> String {
     if text.is_ascii() {
         return text;
     }
-    text.chars()
-        .map(|c| if in_code_page(c) { c } else { '?' })
-        .collect()
+    text.chars().map(|c| if in_code_page(c) { c } else { '?' }).collect()
 }
 
 fn in_code_page(c: char) -> bool {
     matches!(c as u32, 0..=0x7F | 0xA0..=0xFF | 0x81 | 0x8D | 0x8F | 0x90 | 0x9D)
         || matches!(
             c,
-            '€' | '‚' | 'ƒ' | '„' | '…' | '†' | '‡' | 'ˆ' | '‰' | 'Š' | '‹' | 'Œ' | 'Ž' | '‘' | '’' | '“' | '”'
-                | '•' | '–' | '—' | '˜' | '™' | 'š' | '›' | 'œ' | 'ž' | 'Ÿ'
+            '€' | '‚'
+                | 'ƒ'
+                | '„'
+                | '…'
+                | '†'
+                | '‡'
+                | 'ˆ'
+                | '‰'
+                | 'Š'
+                | '‹'
+                | 'Œ'
+                | 'Ž'
+                | '‘'
+                | '’'
+                | '“'
+                | '”'
+                | '•'
+                | '–'
+                | '—'
+                | '˜'
+                | '™'
+                | 'š'
+                | '›'
+                | 'œ'
+                | 'ž'
+                | 'Ÿ'
         )
 }
 
@@ -143,9 +165,7 @@ impl Piece {
         match self {
             Piece::Any | Piece::One => true,
             Piece::Char(own) => *own == c,
-            Piece::Set { negated, ranges } => {
-                ranges.iter().any(|(low, high)| *low <= c && c <= *high) != *negated
-            }
+            Piece::Set { negated, ranges } => ranges.iter().any(|(low, high)| *low <= c && c <= *high) != *negated,
         }
     }
 }

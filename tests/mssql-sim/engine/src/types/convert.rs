@@ -7,9 +7,7 @@ use super::{
     rescale, round_to_datetime, to_text,
 };
 use crate::{
-    error::{
-        SqlResult, conversion_error, date_out_of_range, explicit_conversion, overflow, sql_error,
-    },
+    error::{SqlResult, conversion_error, date_out_of_range, explicit_conversion, overflow, sql_error},
     value::{Length, SqlType, Value},
 };
 
@@ -45,7 +43,11 @@ pub fn convert_styled(value: &Value, from: SqlType, to: SqlType, style: i64) -> 
         }
         SqlType::Decimal { .. } | SqlType::Money | SqlType::SmallMoney => to_decimal(value, from, to),
         SqlType::Real | SqlType::Float => to_float(value, from, to),
-        SqlType::Date | SqlType::Time(_) | SqlType::DateTime | SqlType::SmallDateTime | SqlType::DateTime2(_)
+        SqlType::Date
+        | SqlType::Time(_)
+        | SqlType::DateTime
+        | SqlType::SmallDateTime
+        | SqlType::DateTime2(_)
         | SqlType::DateTimeOffset(_) => to_temporal(value, from, to, style),
         SqlType::Char(_) | SqlType::VarChar(_) | SqlType::NChar(_) | SqlType::NVarChar(_) => {
             text_of(value, from, to, style)
@@ -207,7 +209,11 @@ fn to_integer(value: &Value, from: SqlType, to: SqlType) -> SqlResult<Value> {
 }
 
 fn to_decimal(value: &Value, from: SqlType, to: SqlType) -> SqlResult<Value> {
-    let name = if matches!(to, SqlType::Decimal { .. }) { "numeric".to_owned() } else { to.to_string() };
+    let name = if matches!(to, SqlType::Decimal { .. }) {
+        "numeric".to_owned()
+    } else {
+        to.to_string()
+    };
     let scale = to.scale();
     let bound: i128 = match to {
         SqlType::Decimal { precision, .. } => pow10(u32::from(precision)).as_i128() - 1,
@@ -218,7 +224,11 @@ fn to_decimal(value: &Value, from: SqlType, to: SqlType) -> SqlResult<Value> {
         let from = match from {
             SqlType::Decimal { .. } => "numeric".to_owned(),
             other if other.is_integer() => {
-                if name == "numeric" { other.to_string() } else { "expression".to_owned() }
+                if name == "numeric" {
+                    other.to_string()
+                } else {
+                    "expression".to_owned()
+                }
             }
             other => other.to_string(),
         };
@@ -243,7 +253,11 @@ fn to_decimal(value: &Value, from: SqlType, to: SqlType) -> SqlResult<Value> {
         _ => return Err(explicit_conversion(&from.to_string(), &name)),
     };
     // Money reaches one unit further below zero than above.
-    let low = if matches!(to, SqlType::Decimal { .. }) { -bound } else { -bound - 1 };
+    let low = if matches!(to, SqlType::Decimal { .. }) {
+        -bound
+    } else {
+        -bound - 1
+    };
     if digits < low || digits > bound {
         return Err(too_big());
     }
@@ -277,9 +291,7 @@ fn to_temporal(value: &Value, from: SqlType, to: SqlType, style: i64) -> SqlResu
     let (ticks, offset) = match value {
         Value::Date(days) => (i64::from(*days) * TICKS_PER_DAY, 0),
         Value::DateTime(ticks) => (*ticks, 0),
-        Value::DateTimeOffset(utc, offset) => {
-            (utc + i64::from(*offset) * 60 * TICKS_PER_SECOND, *offset)
-        }
+        Value::DateTimeOffset(utc, offset) => (utc + i64::from(*offset) * 60 * TICKS_PER_SECOND, *offset),
         Value::Time(ticks) => (EPOCH_1900 + ticks, 0),
         Value::Text(text) => from_text::temporal(text, from, to, style)?,
         Value::Int(_) | Value::Decimal(_) | Value::Float(_)
@@ -409,7 +421,12 @@ fn to_bytes(value: &Value, from: SqlType, to: SqlType, style: i64) -> SqlResult<
         Value::Bytes(bytes) => (bytes.clone(), false),
         Value::Text(text) if style == 1 || style == 2 => (from_text::hex(text, from, style)?, false),
         Value::Text(text) if from.is_national() => (text.encode_utf16().flat_map(u16::to_le_bytes).collect(), false),
-        Value::Text(text) => (text.chars().map(|c| if (c as u32) < 256 { c as u8 } else { b'?' }).collect(), false),
+        Value::Text(text) => (
+            text.chars()
+                .map(|c| if (c as u32) < 256 { c as u8 } else { b'?' })
+                .collect(),
+            false,
+        ),
         Value::Guid(guid) => (from_text::swapped(*guid).to_vec(), false),
         Value::Int(v) => {
             let raw = v.to_be_bytes();

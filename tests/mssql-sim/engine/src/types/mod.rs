@@ -11,8 +11,8 @@ mod type_name;
 
 pub use arithmetic::{Arithmetic, arithmetic, arithmetic_type, avg_type, decimal_shape, negate};
 pub use calendar::{
-    DAYS_MAX, TICKS_PER_DAY, TICKS_PER_SECOND, civil_from_days, days_from_civil, last_day_of_month,
-    round_to_datetime, weekday,
+    DAYS_MAX, TICKS_PER_DAY, TICKS_PER_SECOND, civil_from_days, days_from_civil, last_day_of_month, round_to_datetime,
+    weekday,
 };
 pub use collation::{Like, compare_text, fold, to_code_page};
 pub use convert::{assign, convert, convert_styled, implicit_allowed, round_ticks};
@@ -34,10 +34,7 @@ impl SqlType {
 
     /// Whether values are [`crate::value::Value::Decimal`].
     pub fn is_decimal(self) -> bool {
-        matches!(
-            self,
-            SqlType::Decimal { .. } | SqlType::Money | SqlType::SmallMoney
-        )
+        matches!(self, SqlType::Decimal { .. } | SqlType::Money | SqlType::SmallMoney)
     }
 
     /// Whether values are [`crate::value::Value::Float`].
@@ -67,28 +64,19 @@ impl SqlType {
 
     /// Whether values are [`crate::value::Value::DateTime`].
     pub fn is_datetime(self) -> bool {
-        matches!(
-            self,
-            SqlType::DateTime | SqlType::SmallDateTime | SqlType::DateTime2(_)
-        )
+        matches!(self, SqlType::DateTime | SqlType::SmallDateTime | SqlType::DateTime2(_))
     }
 
     /// Whether the type is a date, a time of day, or both.
     pub fn is_temporal(self) -> bool {
-        self.is_datetime()
-            || matches!(
-                self,
-                SqlType::Date | SqlType::Time(_) | SqlType::DateTimeOffset(_)
-            )
+        self.is_datetime() || matches!(self, SqlType::Date | SqlType::Time(_) | SqlType::DateTimeOffset(_))
     }
 
     /// Whether it is one of the `(max)` types, whose old image CDC leaves out of an update that did not change it.
     pub fn is_max(self) -> bool {
         matches!(
             self,
-            SqlType::VarChar(Length::Max)
-                | SqlType::NVarChar(Length::Max)
-                | SqlType::VarBinary(Length::Max)
+            SqlType::VarChar(Length::Max) | SqlType::NVarChar(Length::Max) | SqlType::VarBinary(Length::Max)
         )
     }
 

@@ -96,10 +96,7 @@ pub fn decode_into(stored: ValueRef<'_>, ty: SqlType, into: &mut Value) {
                     utc.copy_from_slice(&bytes[..8]);
                     offset.copy_from_slice(&bytes[8..]);
                 }
-                *into = Value::DateTimeOffset(
-                    (u64::from_be_bytes(utc) ^ (1 << 63)) as i64,
-                    i16::from_be_bytes(offset),
-                );
+                *into = Value::DateTimeOffset((u64::from_be_bytes(utc) ^ (1 << 63)) as i64, i16::from_be_bytes(offset));
             }
             _ => {
                 if let Value::Bytes(buffer) = into {
@@ -136,7 +133,10 @@ mod tests {
 
     #[test]
     fn values_survive_storage() {
-        let decimal = SqlType::Decimal { precision: 38, scale: 0 };
+        let decimal = SqlType::Decimal {
+            precision: 38,
+            scale: 0,
+        };
         for v in [0, 1, -1, i128::MAX, i128::MIN] {
             assert_eq!(back(Value::Decimal(v), decimal), Value::Decimal(v));
         }

@@ -72,7 +72,11 @@ fn decimal_text(value: i128, scale: u8) -> String {
     let digits = format!("{:0width$}", value.unsigned_abs(), width = usize::from(scale) + 1);
     let (whole, fraction) = digits.split_at(digits.len() - usize::from(scale));
     let sign = if value < 0 { "-" } else { "" };
-    if scale == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
+    if scale == 0 {
+        format!("{sign}{whole}")
+    } else {
+        format!("{sign}{whole}.{fraction}")
+    }
 }
 
 fn float_text(v: f64, ty: SqlType, style: i64) -> String {
@@ -148,14 +152,26 @@ fn datetime_text(ticks: i64, ty: SqlType, style: i64) -> Option<String> {
             let (y, m, d) = civil_from_days(days);
             let minutes = of_day / TICKS_PER_SECOND / 60;
             let (hour, half) = ((minutes / 60 + 11) % 12 + 1, if minutes < 720 { "AM" } else { "PM" });
-            format!("{} {d:>2} {y:04} {hour:>2}:{:02}{half}", MONTHS[(m - 1) as usize % 12], minutes % 60)
+            format!(
+                "{} {d:>2} {y:04} {hour:>2}:{:02}{half}",
+                MONTHS[(m - 1) as usize % 12],
+                minutes % 60
+            )
         }
         20 | 120 => format!("{} {}", date_text(days, 0)?, time_text(of_day, 0)),
         0 | 21 | 25 | 121 => {
-            format!("{} {}", date_text(days, 0)?, time_text(of_day, if old { 3 } else { digits }))
+            format!(
+                "{} {}",
+                date_text(days, 0)?,
+                time_text(of_day, if old { 3 } else { digits })
+            )
         }
         126 | 127 => {
-            let digits = if old && of_day % TICKS_PER_SECOND == 0 { 0 } else { digits };
+            let digits = if old && of_day % TICKS_PER_SECOND == 0 {
+                0
+            } else {
+                digits
+            };
             format!("{}T{}", date_text(days, 0)?, time_text(of_day, digits))
         }
         108 | 8 => time_text(of_day, 0),
@@ -174,9 +190,18 @@ mod tests {
         let at = i64::from(days_from_civil(2024, 2, 9).unwrap()) * TICKS_PER_DAY + 13 * 3600 * TICKS_PER_SECOND;
         let text = |v, ty, style| to_text(&v, ty, style).unwrap();
         assert_eq!(text(Value::DateTime(at), SqlType::DateTime, 0), "Feb  9 2024  1:00PM");
-        assert_eq!(text(Value::DateTime(at), SqlType::DateTime, 121), "2024-02-09 13:00:00.000");
-        assert_eq!(text(Value::DateTime(at), SqlType::DateTime2(7), 0), "2024-02-09 13:00:00.0000000");
-        assert_eq!(text(Value::Decimal(-5), SqlType::Decimal { precision: 5, scale: 2 }, 0), "-0.05");
+        assert_eq!(
+            text(Value::DateTime(at), SqlType::DateTime, 121),
+            "2024-02-09 13:00:00.000"
+        );
+        assert_eq!(
+            text(Value::DateTime(at), SqlType::DateTime2(7), 0),
+            "2024-02-09 13:00:00.0000000"
+        );
+        assert_eq!(
+            text(Value::Decimal(-5), SqlType::Decimal { precision: 5, scale: 2 }, 0),
+            "-0.05"
+        );
         assert_eq!(text(Value::Decimal(12_345_678), SqlType::Money, 0), "1234.57");
         assert_eq!(text(Value::Decimal(12_345_678), SqlType::Money, 2), "1234.5678");
         assert_eq!(text(Value::Bytes(vec![0xAB, 1]), SqlType::Binary(2), 1), "0xAB01");

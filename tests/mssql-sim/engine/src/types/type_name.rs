@@ -72,7 +72,11 @@ pub fn parse_type(text: &str) -> SqlResult<SqlType> {
         u16::try_from(length).map_err(|_| bad_length(&name))
     };
     let variable = |limit: u32| -> SqlResult<Length> {
-        if max { Ok(Length::Max) } else { Ok(Length::Limited(limited(limit)?)) }
+        if max {
+            Ok(Length::Max)
+        } else {
+            Ok(Length::Limited(limited(limit)?))
+        }
     };
     let fraction = || -> SqlResult<u8> {
         match first {
@@ -101,17 +105,24 @@ pub fn parse_type(text: &str) -> SqlResult<SqlType> {
                 return Err(sql_error(
                     2750,
                     16,
-                    format!("Column, parameter, or variable #1: Specified column precision {precision} is greater than the maximum precision of 38."),
+                    format!(
+                        "Column, parameter, or variable #1: Specified column precision {precision} is greater than the maximum precision of 38."
+                    ),
                 ));
             }
             if scale > precision {
                 return Err(sql_error(
                     2751,
                     16,
-                    format!("Column, parameter, or variable #1: Specified column scale {scale} is greater than the specified precision of {precision}."),
+                    format!(
+                        "Column, parameter, or variable #1: Specified column scale {scale} is greater than the specified precision of {precision}."
+                    ),
                 ));
             }
-            SqlType::Decimal { precision: precision as u8, scale: scale as u8 }
+            SqlType::Decimal {
+                precision: precision as u8,
+                scale: scale as u8,
+            }
         }
         "money" => SqlType::Money,
         "smallmoney" => SqlType::SmallMoney,
@@ -188,7 +199,10 @@ pub fn type_of_code(code: i64) -> SqlType {
         5 => SqlType::BigInt,
         6 => SqlType::Real,
         7 => SqlType::Float,
-        8 => SqlType::Decimal { precision: a as u8, scale: (code >> 32) as u8 },
+        8 => SqlType::Decimal {
+            precision: a as u8,
+            scale: (code >> 32) as u8,
+        },
         9 => SqlType::Money,
         10 => SqlType::SmallMoney,
         11 => SqlType::Date,
@@ -216,7 +230,11 @@ fn length_code(length: Length) -> i64 {
 }
 
 fn length_of(code: i64) -> Length {
-    if code == 0xFFFF { Length::Max } else { Length::Limited(code as u16) }
+    if code == 0xFFFF {
+        Length::Max
+    } else {
+        Length::Limited(code as u16)
+    }
 }
 
 /// Where the type stands in T-SQL's data type precedence; the higher wins.
@@ -264,9 +282,16 @@ pub fn common_type(a: SqlType, b: SqlType) -> SqlType {
             let scale_both = scale.max(s);
             let whole = (precision - scale).max(p - s);
             let scale_both = scale_both.min(38 - whole.min(38));
-            SqlType::Decimal { precision: (whole + scale_both).min(38), scale: scale_both }
+            SqlType::Decimal {
+                precision: (whole + scale_both).min(38),
+                scale: scale_both,
+            }
         }
-        SqlType::Binary(_) | SqlType::VarBinary(_) | SqlType::Char(_) | SqlType::VarChar(_) | SqlType::NChar(_)
+        SqlType::Binary(_)
+        | SqlType::VarBinary(_)
+        | SqlType::Char(_)
+        | SqlType::VarChar(_)
+        | SqlType::NChar(_)
         | SqlType::NVarChar(_) => widest(high, low),
         SqlType::Time(n) => match low {
             SqlType::Time(m) => SqlType::Time(n.max(m)),
@@ -319,7 +344,13 @@ mod tests {
         for (text, ty) in [
             ("INT", SqlType::Int),
             ("[sys].[nvarchar](max)", SqlType::NVarChar(Length::Max)),
-            ("DECIMAL(38,10)", SqlType::Decimal { precision: 38, scale: 10 }),
+            (
+                "DECIMAL(38,10)",
+                SqlType::Decimal {
+                    precision: 38,
+                    scale: 10,
+                },
+            ),
             ("datetime2", SqlType::DateTime2(7)),
             ("varbinary(8000)", SqlType::VarBinary(Length::Limited(8000))),
             ("float(24)", SqlType::Real),

@@ -76,7 +76,12 @@ pub(super) fn databases(ctx: &StatementContext) -> Vec<Vec<Value>> {
 }
 
 pub(super) fn schemas(ctx: &StatementContext) -> Vec<Vec<Value>> {
-    let mut rows: Vec<_> = ctx.catalog.schemas.values().map(|s| vec![text(&s.name), int(s.id), int(1)]).collect();
+    let mut rows: Vec<_> = ctx
+        .catalog
+        .schemas
+        .values()
+        .map(|s| vec![text(&s.name), int(s.id), int(1)])
+        .collect();
     rows.push(vec![text("INFORMATION_SCHEMA"), int(3), int(3)]);
     rows.push(vec![text("sys"), int(4), int(4)]);
     rows
@@ -190,8 +195,22 @@ pub(super) fn type_rows() -> Vec<(&'static str, i64, SqlType)> {
         ("datetime", 61, SqlType::DateTime),
         ("float", 62, SqlType::Float),
         ("bit", 104, SqlType::Bit),
-        ("decimal", 106, SqlType::Decimal { precision: 38, scale: 38 }),
-        ("numeric", 108, SqlType::Decimal { precision: 38, scale: 38 }),
+        (
+            "decimal",
+            106,
+            SqlType::Decimal {
+                precision: 38,
+                scale: 38,
+            },
+        ),
+        (
+            "numeric",
+            108,
+            SqlType::Decimal {
+                precision: 38,
+                scale: 38,
+            },
+        ),
         ("smallmoney", 122, SqlType::SmallMoney),
         ("bigint", 127, SqlType::BigInt),
         ("varbinary", 165, SqlType::VarBinary(max)),
@@ -213,9 +232,24 @@ pub(super) fn shape(ty: SqlType) -> (i64, i64, i64, i64, i64) {
     let (id, bytes, precision, scale) = match ty {
         SqlType::UniqueIdentifier => (36, 16, 0, 0),
         SqlType::Date => (40, 3, 10, 0),
-        SqlType::Time(n) => (41, fraction(3, n), if n == 0 { 8 } else { 9 + i64::from(n) }, i64::from(n)),
-        SqlType::DateTime2(n) => (42, fraction(6, n), if n == 0 { 19 } else { 20 + i64::from(n) }, i64::from(n)),
-        SqlType::DateTimeOffset(n) => (43, fraction(8, n), if n == 0 { 26 } else { 27 + i64::from(n) }, i64::from(n)),
+        SqlType::Time(n) => (
+            41,
+            fraction(3, n),
+            if n == 0 { 8 } else { 9 + i64::from(n) },
+            i64::from(n),
+        ),
+        SqlType::DateTime2(n) => (
+            42,
+            fraction(6, n),
+            if n == 0 { 19 } else { 20 + i64::from(n) },
+            i64::from(n),
+        ),
+        SqlType::DateTimeOffset(n) => (
+            43,
+            fraction(8, n),
+            if n == 0 { 26 } else { 27 + i64::from(n) },
+            i64::from(n),
+        ),
         SqlType::TinyInt => (48, 1, 3, 0),
         SqlType::SmallInt => (52, 2, 5, 0),
         SqlType::Int => (56, 4, 10, 0),
@@ -252,10 +286,36 @@ pub(super) fn types(_: &StatementContext) -> Vec<Vec<Value>> {
         .map(|(name, id, ty)| {
             let (_, _, length, precision, scale) = shape(ty);
             let collation = if ty.is_text() { text(COLLATION) } else { Value::Null };
-            vec![text(name), int(id), int(id), int(4), int(length), int(precision), int(scale), collation, bit(true), bit(false), bit(false), bit(false)]
+            vec![
+                text(name),
+                int(id),
+                int(id),
+                int(4),
+                int(length),
+                int(precision),
+                int(scale),
+                collation,
+                bit(true),
+                bit(false),
+                bit(false),
+                bit(false),
+            ]
         })
         .collect();
-    rows.push(vec![text("sysname"), int(231), int(256), int(4), int(256), int(0), int(0), text(COLLATION), bit(false), bit(false), bit(false), bit(false)]);
+    rows.push(vec![
+        text("sysname"),
+        int(231),
+        int(256),
+        int(4),
+        int(256),
+        int(0),
+        int(0),
+        text(COLLATION),
+        bit(false),
+        bit(false),
+        bit(false),
+        bit(false),
+    ]);
     rows
 }
 
@@ -263,7 +323,18 @@ pub(super) fn indexes(ctx: &StatementContext) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for t in visible(ctx) {
         if !t.keys.iter().any(|k| k.clustered) {
-            rows.push(vec![int(t.id), Value::Null, int(0), int(0), text("HEAP"), bit(false), bit(false), bit(false), bit(false), bit(false)]);
+            rows.push(vec![
+                int(t.id),
+                Value::Null,
+                int(0),
+                int(0),
+                text("HEAP"),
+                bit(false),
+                bit(false),
+                bit(false),
+                bit(false),
+                bit(false),
+            ]);
         }
         for k in &t.keys {
             rows.push(vec![
@@ -289,7 +360,16 @@ pub(super) fn index_columns(ctx: &StatementContext) -> Vec<Vec<Value>> {
         for k in &t.keys {
             for (i, column) in k.columns.iter().enumerate() {
                 let at = i as i64 + 1;
-                rows.push(vec![int(t.id), int(k.id), int(at), int(*column), int(at), int(0), bit(false), bit(false)]);
+                rows.push(vec![
+                    int(t.id),
+                    int(k.id),
+                    int(at),
+                    int(*column),
+                    int(at),
+                    int(0),
+                    bit(false),
+                    bit(false),
+                ]);
             }
         }
     }
@@ -306,7 +386,11 @@ pub(super) fn key_constraints(ctx: &StatementContext) -> Vec<Vec<Value>> {
                 int(t.schema_id),
                 int(t.id),
                 text(if k.primary { "PK" } else { "UQ" }),
-                text(if k.primary { "PRIMARY_KEY_CONSTRAINT" } else { "UNIQUE_CONSTRAINT" }),
+                text(if k.primary {
+                    "PRIMARY_KEY_CONSTRAINT"
+                } else {
+                    "UNIQUE_CONSTRAINT"
+                }),
                 int(k.id),
             ]);
         }
@@ -321,7 +405,11 @@ pub(super) fn principals(ctx: &StatementContext) -> Vec<Vec<Value>> {
         vec![text("guest"), int(2), text("S"), text("SQL_USER")],
     ];
     rows.extend(ctx.catalog.users.values().map(|u| {
-        let (kind, name) = if u.is_role { ("R", "DATABASE_ROLE") } else { ("S", "SQL_USER") };
+        let (kind, name) = if u.is_role {
+            ("R", "DATABASE_ROLE")
+        } else {
+            ("S", "SQL_USER")
+        };
         vec![text(&u.name), int(u.id), text(kind), text(name)]
     }));
     rows
@@ -329,7 +417,14 @@ pub(super) fn principals(ctx: &StatementContext) -> Vec<Vec<Value>> {
 
 pub(super) fn information_tables(ctx: &StatementContext) -> Vec<Vec<Value>> {
     visible(ctx)
-        .map(|t| vec![text(&ctx.database.name), text(ctx.catalog.schema_name(t.schema_id)), text(&t.name), text("BASE TABLE")])
+        .map(|t| {
+            vec![
+                text(&ctx.database.name),
+                text(ctx.catalog.schema_name(t.schema_id)),
+                text(&t.name),
+                text("BASE TABLE"),
+            ]
+        })
         .collect()
 }
 
@@ -337,7 +432,11 @@ pub(super) fn information_columns(ctx: &StatementContext) -> Vec<Vec<Value>> {
     let row = |t: &Table, position: usize, c: &Column| {
         let (_, _, length, precision, scale) = shape(c.ty);
         let lengths = c.ty.is_text() || c.ty.is_bytes();
-        let characters = if c.ty.is_national() && length > 0 { length / 2 } else { length };
+        let characters = if c.ty.is_national() && length > 0 {
+            length / 2
+        } else {
+            length
+        };
         let number = c.ty.is_number() && c.ty != SqlType::Bit;
         vec![
             text(&ctx.database.name),
@@ -351,7 +450,11 @@ pub(super) fn information_columns(ctx: &StatementContext) -> Vec<Vec<Value>> {
             if lengths { int(characters) } else { Value::Null },
             if lengths { int(length) } else { Value::Null },
             if number { int(precision) } else { Value::Null },
-            if number && !c.ty.is_float() { int(scale) } else { Value::Null },
+            if number && !c.ty.is_float() {
+                int(scale)
+            } else {
+                Value::Null
+            },
             if c.ty.is_temporal() { int(scale) } else { Value::Null },
             if c.ty.is_text() { text(COLLATION) } else { Value::Null },
         ]
@@ -375,7 +478,14 @@ pub(super) fn key_column_usage(ctx: &StatementContext) -> Vec<Vec<Value>> {
         for k in t.keys.iter().filter(|k| k.constraint) {
             for (i, id) in k.columns.iter().enumerate() {
                 let column = t.column_by_id(*id).map_or("", |c| c.name.as_str());
-                rows.push(vec![text(schema), text(&k.name), text(schema), text(&t.name), text(column), int(i as i64 + 1)]);
+                rows.push(vec![
+                    text(schema),
+                    text(&k.name),
+                    text(schema),
+                    text(&t.name),
+                    text(column),
+                    int(i as i64 + 1),
+                ]);
             }
         }
     }
@@ -413,7 +523,15 @@ pub(super) fn captured_columns(ctx: &StatementContext) -> Vec<Vec<Value>> {
         .values()
         .flat_map(|i| {
             i.columns.iter().map(move |c| {
-                vec![int(i.id), text(&c.name), int(c.source_id), text(c.ty.to_string()), int(c.ordinal), bit(false), Value::Null]
+                vec![
+                    int(i.id),
+                    text(&c.name),
+                    int(c.source_id),
+                    text(c.ty.to_string()),
+                    int(c.ordinal),
+                    bit(false),
+                    Value::Null,
+                ]
             })
         })
         .collect()

@@ -16,7 +16,14 @@ impl Session {
         self.context()?;
         let table = self.table(parts)?;
         if table.storage == Storage::Cdc {
-            return Err(sql_error(4902, 16, format!("Cannot alter the table '{}' because it is used by Change Data Capture.", table.name)));
+            return Err(sql_error(
+                4902,
+                16,
+                format!(
+                    "Cannot alter the table '{}' because it is used by Change Data Capture.",
+                    table.name
+                ),
+            ));
         }
         let mut table = (*table).clone();
         match change {
@@ -26,7 +33,10 @@ impl Session {
                 }
                 self.put_object(table.id, &Object::Table(table.clone()))?;
                 self.log_ddl(&table, text, false)?;
-                specs.iter().flat_map(|s| &s.keys).try_for_each(|k| self.add_key(parts, k))
+                specs
+                    .iter()
+                    .flat_map(|s| &s.keys)
+                    .try_for_each(|k| self.add_key(parts, k))
             }
             AlterTable::DropColumns(names) => {
                 for name in names {
@@ -47,7 +57,10 @@ impl Session {
             return Err(sql_error(
                 2705,
                 16,
-                format!("Column names in each table must be unique. Column name '{}' in table '{}' is specified more than once.", spec.name, table.name),
+                format!(
+                    "Column names in each table must be unique. Column name '{}' in table '{}' is specified more than once.",
+                    spec.name, table.name
+                ),
             ));
         }
         if spec.identity.is_some() {
@@ -63,14 +76,21 @@ impl Session {
         };
         let collate = if ty.is_text() { " COLLATE TSQL" } else { "" };
         self.conn
-            .execute_batch(&format!("ALTER TABLE {} ADD COLUMN c{}{collate}", table.sql_name(), column.id))
+            .execute_batch(&format!(
+                "ALTER TABLE {} ADD COLUMN c{}{collate}",
+                table.sql_name(),
+                column.id
+            ))
             .map_err(storage)?;
         if !column.nullable {
             match &spec.default {
                 Some(text) => {
                     let value = self.default_value(text, ty)?;
                     self.conn
-                        .execute(&format!("UPDATE {} SET c{} = ?1", table.sql_name(), column.id), [encode(&value)])
+                        .execute(
+                            &format!("UPDATE {} SET c{} = ?1", table.sql_name(), column.id),
+                            [encode(&value)],
+                        )
                         .map_err(storage)?;
                 }
                 None if self.any(&format!("SELECT 1 FROM {} LIMIT 1", table.sql_name()))? => {
@@ -103,10 +123,21 @@ impl Session {
 
     fn drop_column(&mut self, table: &mut Table, name: &str) -> SqlResult<()> {
         let Some(column) = table.column(name).cloned() else {
-            return Err(sql_error(4924, 16, format!("ALTER TABLE DROP COLUMN failed because column '{name}' does not exist in table '{}'.", table.name)));
+            return Err(sql_error(
+                4924,
+                16,
+                format!(
+                    "ALTER TABLE DROP COLUMN failed because column '{name}' does not exist in table '{}'.",
+                    table.name
+                ),
+            ));
         };
         if let Some(key) = table.keys.iter().find(|k| k.columns.contains(&column.id)) {
-            return Err(sql_error(5074, 16, format!("The object '{}' is dependent on column '{name}'.", key.name)));
+            return Err(sql_error(
+                5074,
+                16,
+                format!("The object '{}' is dependent on column '{name}'.", key.name),
+            ));
         }
         self.conn
             .execute_batch(&format!("ALTER TABLE {} DROP COLUMN c{}", table.sql_name(), column.id))
@@ -122,15 +153,37 @@ impl Session {
 
     fn alter_column(&mut self, table: &mut Table, spec: &ColumnSpec, text: &str) -> SqlResult<()> {
         let Some(old) = table.column(&spec.name).cloned() else {
-            return Err(sql_error(4924, 16, format!("ALTER TABLE ALTER COLUMN failed because column '{}' does not exist in table '{}'.", spec.name, table.name)));
+            return Err(sql_error(
+                4924,
+                16,
+                format!(
+                    "ALTER TABLE ALTER COLUMN failed because column '{}' does not exist in table '{}'.",
+                    spec.name, table.name
+                ),
+            ));
         };
         if let Some(key) = table.keys.iter().find(|k| k.columns.contains(&old.id)) {
-            return Err(sql_error(5074, 16, format!("The object '{}' is dependent on column '{}'.", key.name, spec.name)));
+            return Err(sql_error(
+                5074,
+                16,
+                format!("The object '{}' is dependent on column '{}'.", key.name, spec.name),
+            ));
         }
         let ty = parse_type(&spec.ty)?;
         let nullable = spec.nullable.unwrap_or(true);
-        if !nullable && self.any(&format!("SELECT 1 FROM {} WHERE c{} IS NULL LIMIT 1", table.sql_name(), old.id))? {
-            let full = format!("{}.{}.{}", self.database.name, self.catalog.schema_name(table.schema_id), table.name);
+        if !nullable
+            && self.any(&format!(
+                "SELECT 1 FROM {} WHERE c{} IS NULL LIMIT 1",
+                table.sql_name(),
+                old.id
+            ))?
+        {
+            let full = format!(
+                "{}.{}.{}",
+                self.database.name,
+                self.catalog.schema_name(table.schema_id),
+                table.name
+            );
             return Err(not_null(&old.name, &full, "UPDATE"));
         }
         self.convert_column(&table.sql_name(), old.id, old.ty, ty)?;
@@ -140,7 +193,13 @@ impl Session {
         }
         self.put_object(table.id, &Object::Table(table.clone()))?;
         let mut captured = false;
-        for instance in self.catalog.instances_of(table.id).into_iter().cloned().collect::<Vec<_>>() {
+        for instance in self
+            .catalog
+            .instances_of(table.id)
+            .into_iter()
+            .cloned()
+            .collect::<Vec<_>>()
+        {
             let mut instance = (*instance).clone();
             let Some(own) = instance.columns.iter_mut().find(|c| c.source_id == old.id) else {
                 continue;
@@ -171,20 +230,30 @@ impl Session {
         }
         let limit = match to {
             SqlType::Char(n) | SqlType::NChar(n) | SqlType::Binary(n) => Some(n),
-            SqlType::VarChar(Length::Limited(n)) | SqlType::NVarChar(Length::Limited(n)) | SqlType::VarBinary(Length::Limited(n)) => Some(n),
+            SqlType::VarChar(Length::Limited(n))
+            | SqlType::NVarChar(Length::Limited(n))
+            | SqlType::VarBinary(Length::Limited(n)) => Some(n),
             _ => None,
         };
         let variable = from.is_text() && to.is_text() || from.is_bytes() && to.is_bytes();
         if let Some(n) = limit
             && variable
         {
-            let measure = if from.is_text() { format!("length(rtrim(c{column}))") } else { format!("length(c{column})") };
+            let measure = if from.is_text() {
+                format!("length(rtrim(c{column}))")
+            } else {
+                format!("length(c{column})")
+            };
             if self.any(&format!("SELECT 1 FROM {table} WHERE {measure} > {n} LIMIT 1"))? {
                 return Err(sql_error(8152, 16, "String or binary data would be truncated."));
             }
         }
         self.conn
-            .execute_batch(&format!("UPDATE {table} SET c{column} = tcast(c{column}, {}, {}, 0, 0)", code_of(from), code_of(to)))
+            .execute_batch(&format!(
+                "UPDATE {table} SET c{column} = tcast(c{column}, {}, {}, 0, 0)",
+                code_of(from),
+                code_of(to)
+            ))
             .map_err(storage)
     }
 

@@ -65,23 +65,47 @@ fn changes_are_recorded_with_masks_and_images() {
     // One entry for the enabling transaction, one for each that changed something.
     assert_eq!(one(&mut s, "SELECT COUNT(*) FROM cdc.lsn_time_mapping"), int(5));
     assert_eq!(
-        one(&mut s, "SELECT COUNT(*) FROM cdc.dbo_orders_CT c JOIN cdc.lsn_time_mapping m ON m.start_lsn = c.__$start_lsn"),
+        one(
+            &mut s,
+            "SELECT COUNT(*) FROM cdc.dbo_orders_CT c JOIN cdc.lsn_time_mapping m ON m.start_lsn = c.__$start_lsn"
+        ),
         int(6)
     );
     assert_eq!(
-        one(&mut s, "SELECT CASE WHEN MAX(start_lsn) = sys.fn_cdc_get_max_lsn() THEN 1 ELSE 0 END FROM cdc.lsn_time_mapping"),
+        one(
+            &mut s,
+            "SELECT CASE WHEN MAX(start_lsn) = sys.fn_cdc_get_max_lsn() THEN 1 ELSE 0 END FROM cdc.lsn_time_mapping"
+        ),
         int(1)
     );
     assert_eq!(
-        one(&mut s, "DECLARE @a binary(10) = sys.fn_cdc_get_min_lsn('dbo_orders'), @b binary(10) = sys.fn_cdc_get_max_lsn()
-                     SELECT COUNT(*) FROM cdc.fn_cdc_get_all_changes_dbo_orders(@a, @b, N'all')"),
+        one(
+            &mut s,
+            "DECLARE @a binary(10) = sys.fn_cdc_get_min_lsn('dbo_orders'), @b binary(10) = sys.fn_cdc_get_max_lsn()
+                     SELECT COUNT(*) FROM cdc.fn_cdc_get_all_changes_dbo_orders(@a, @b, N'all')"
+        ),
         int(4)
     );
-    assert_eq!(error(&mut s, "SELECT * FROM cdc.fn_cdc_get_all_changes_dbo_orders(0x00, 0x01, N'all')"), 313);
-    assert_eq!(one(&mut s, "SELECT sys.fn_cdc_increment_lsn(0x000000000000000000FF)"), Value::Bytes(vec![0, 0, 0, 0, 0, 0, 0, 0, 1, 0]));
-    assert_ne!(one(&mut s, "SELECT sys.fn_cdc_map_lsn_to_time(sys.fn_cdc_get_max_lsn())"), Value::Null);
     assert_eq!(
-        one(&mut s, "SELECT CASE WHEN sys.fn_cdc_map_time_to_lsn('largest less than or equal', '9999-01-01') = sys.fn_cdc_get_max_lsn() THEN 1 END"),
+        error(
+            &mut s,
+            "SELECT * FROM cdc.fn_cdc_get_all_changes_dbo_orders(0x00, 0x01, N'all')"
+        ),
+        313
+    );
+    assert_eq!(
+        one(&mut s, "SELECT sys.fn_cdc_increment_lsn(0x000000000000000000FF)"),
+        Value::Bytes(vec![0, 0, 0, 0, 0, 0, 0, 0, 1, 0])
+    );
+    assert_ne!(
+        one(&mut s, "SELECT sys.fn_cdc_map_lsn_to_time(sys.fn_cdc_get_max_lsn())"),
+        Value::Null
+    );
+    assert_eq!(
+        one(
+            &mut s,
+            "SELECT CASE WHEN sys.fn_cdc_map_time_to_lsn('largest less than or equal', '9999-01-01') = sys.fn_cdc_get_max_lsn() THEN 1 END"
+        ),
         int(1)
     );
 }
@@ -102,11 +126,26 @@ fn a_transaction_is_one_commit_and_a_rollback_none() {
     );
     assert_eq!(a.errors[0].number, 2627);
     let found = changes(&mut s);
-    assert_eq!(short(found.clone()), vec![(2, 1), (2, 2), (3, 1), (4, 1), (3, 2), (4, 2), (1, 2)]);
+    assert_eq!(
+        short(found.clone()),
+        vec![(2, 1), (2, 2), (3, 1), (4, 1), (3, 2), (4, 2), (1, 2)]
+    );
     let commands: Vec<&Value> = found.iter().map(|r| &r[6]).collect();
-    assert_eq!(commands, [&int(1), &int(2), &int(3), &int(3), &int(4), &int(4), &int(5)]);
-    assert_eq!(one(&mut s, "SELECT COUNT(*) FROM (SELECT DISTINCT __$start_lsn AS l FROM cdc.dbo_orders_CT) AS x"), int(1));
-    let seqvals = rows(&mut s, "SELECT __$seqval, __$start_lsn FROM cdc.dbo_orders_CT ORDER BY __$command_id, __$operation");
+    assert_eq!(
+        commands,
+        [&int(1), &int(2), &int(3), &int(3), &int(4), &int(4), &int(5)]
+    );
+    assert_eq!(
+        one(
+            &mut s,
+            "SELECT COUNT(*) FROM (SELECT DISTINCT __$start_lsn AS l FROM cdc.dbo_orders_CT) AS x"
+        ),
+        int(1)
+    );
+    let seqvals = rows(
+        &mut s,
+        "SELECT __$seqval, __$start_lsn FROM cdc.dbo_orders_CT ORDER BY __$command_id, __$operation",
+    );
     assert!(seqvals.windows(2).all(|w| bytes(&w[0][0]) <= bytes(&w[1][0])));
     assert!(seqvals.iter().all(|r| bytes(&r[0]) < bytes(&r[1])));
 }
@@ -115,7 +154,10 @@ fn a_transaction_is_one_commit_and_a_rollback_none() {
 fn key_updates_are_recorded_in_each_form() {
     let e = engine();
     let mut s = tracked(&e);
-    ok(&mut s, "INSERT orders VALUES (1, N'a', NULL, 1), (2, N'b', NULL, 2), (3, N'c', NULL, 3)");
+    ok(
+        &mut s,
+        "INSERT orders VALUES (1, N'a', NULL, 1), (2, N'b', NULL, 2), (3, N'c', NULL, 3)",
+    );
     ok(&mut s, "UPDATE orders SET id = 10 WHERE id = 1");
     assert_eq!(short(changes(&mut s))[3..], [(1, 1), (2, 10)]);
     // 2 -> 3, 3 -> 4: the meeting of delete and insert on key 3 is an update of it.
@@ -138,40 +180,89 @@ fn two_instances_and_their_columns() {
     );
     ok(&mut s, "INSERT orders VALUES (2, N'b', NULL, 2, 1.25)");
     assert_eq!(short(changes(&mut s)), vec![(2, 1), (2, 2)]);
-    assert_eq!(rows(&mut s, "SELECT id, extra FROM cdc.orders_v2_CT"), vec![vec![int(2), Value::Decimal(125)]]);
-    assert_eq!(error(&mut s, "EXEC sys.sp_cdc_enable_table N'dbo', N'orders', NULL, N'third'"), 22962);
-    assert_eq!(error(&mut s, "EXEC sys.sp_cdc_enable_table N'dbo', N'nowhere', NULL"), 22931);
+    assert_eq!(
+        rows(&mut s, "SELECT id, extra FROM cdc.orders_v2_CT"),
+        vec![vec![int(2), Value::Decimal(125)]]
+    );
+    assert_eq!(
+        error(&mut s, "EXEC sys.sp_cdc_enable_table N'dbo', N'orders', NULL, N'third'"),
+        22962
+    );
+    assert_eq!(
+        error(&mut s, "EXEC sys.sp_cdc_enable_table N'dbo', N'nowhere', NULL"),
+        22931
+    );
     assert_eq!(error(&mut s, "EXEC sys.sp_cdc_get_captured_columns N'nowhere'"), 22981);
-    assert_eq!(error(&mut s, "EXEC sys.sp_cdc_disable_table N'dbo', N'orders', N'nowhere'"), 22960);
+    assert_eq!(
+        error(&mut s, "EXEC sys.sp_cdc_disable_table N'dbo', N'orders', N'nowhere'"),
+        22960
+    );
     assert_eq!(error(&mut s, "TRUNCATE TABLE orders"), 4711);
-    let columns = rows(&mut s, "EXEC sys.sp_cdc_get_captured_columns @capture_instance = N'orders_v2'");
-    assert_eq!(columns[1][3..=8], [text("extra"), int(5), int(2), text("decimal"), Value::Null, int(9)]);
+    let columns = rows(
+        &mut s,
+        "EXEC sys.sp_cdc_get_captured_columns @capture_instance = N'orders_v2'",
+    );
+    assert_eq!(
+        columns[1][3..=8],
+        [text("extra"), int(5), int(2), text("decimal"), Value::Null, int(9)]
+    );
     let help = ok(&mut s, "EXEC sys.sp_cdc_help_change_data_capture");
     let row = help.sets[0].iter().find(|r| r[2] == text("orders_v2")).unwrap();
-    assert_eq!((&row[9], &row[13], &row[14]), (&text("gate"), &text("[id]"), &text("[id], [extra]")));
+    assert_eq!(
+        (&row[9], &row[13], &row[14]),
+        (&text("gate"), &text("[id]"), &text("[id], [extra]"))
+    );
     // An altered column converts the change table in place; a dropped one stays captured as NULL.
     ok(&mut s, "ALTER TABLE orders ALTER COLUMN extra decimal(18,4) NULL");
-    assert_eq!(rows(&mut s, "SELECT extra FROM cdc.orders_v2_CT"), vec![vec![Value::Decimal(12_500)]]);
-    ok(&mut s, "ALTER TABLE orders DROP COLUMN name; INSERT orders VALUES (3, NULL, 3, NULL)");
+    assert_eq!(
+        rows(&mut s, "SELECT extra FROM cdc.orders_v2_CT"),
+        vec![vec![Value::Decimal(12_500)]]
+    );
+    ok(
+        &mut s,
+        "ALTER TABLE orders DROP COLUMN name; INSERT orders VALUES (3, NULL, 3, NULL)",
+    );
     assert_eq!(changes(&mut s)[2][3], Value::Null);
-    let history = rows(&mut s, "EXEC sys.sp_cdc_get_ddl_history @capture_instance = N'orders_v2'");
+    let history = rows(
+        &mut s,
+        "EXEC sys.sp_cdc_get_ddl_history @capture_instance = N'orders_v2'",
+    );
     assert_eq!(history.len(), 2);
-    assert_eq!(history[0][3..5], [int(1), text("ALTER TABLE orders ALTER COLUMN extra decimal(18,4) NULL")]);
+    assert_eq!(
+        history[0][3..5],
+        [int(1), text("ALTER TABLE orders ALTER COLUMN extra decimal(18,4) NULL")]
+    );
     ok(&mut s, "EXEC sys.sp_cdc_disable_table N'dbo', N'orders', N'all'");
     assert_eq!(error(&mut s, "SELECT * FROM cdc.orders_v2_CT"), 208);
-    assert_eq!(one(&mut s, "SELECT is_tracked_by_cdc FROM sys.tables WHERE name = 'orders'"), int(0));
+    assert_eq!(
+        one(&mut s, "SELECT is_tracked_by_cdc FROM sys.tables WHERE name = 'orders'"),
+        int(0)
+    );
     ok(&mut s, "EXEC sys.sp_cdc_disable_db");
-    assert_eq!(one(&mut s, "SELECT is_cdc_enabled FROM sys.databases WHERE database_id = DB_ID()"), int(0));
+    assert_eq!(
+        one(
+            &mut s,
+            "SELECT is_cdc_enabled FROM sys.databases WHERE database_id = DB_ID()"
+        ),
+        int(0)
+    );
     assert_eq!(error(&mut s, "EXEC sys.sp_cdc_help_change_data_capture"), 22901);
     ok(&mut s, "INSERT orders VALUES (4, NULL, 3, NULL)");
 }
 
 #[test]
 fn capture_can_lag_and_stop_and_idle() {
-    let e = Engine::open(EngineOptions { capture_lag: Duration::from_millis(300), ..options() }).unwrap();
+    let e = Engine::open(EngineOptions {
+        capture_lag: Duration::from_millis(300),
+        ..options()
+    })
+    .unwrap();
     let mut s = tracked(&e);
     assert_eq!(one(&mut s, "SELECT sys.fn_cdc_get_max_lsn()"), Value::Null);
-    assert_eq!(one(&mut s, "SELECT sys.fn_cdc_get_min_lsn('dbo_orders')"), Value::Bytes(vec![0; 10]));
+    assert_eq!(
+        one(&mut s, "SELECT sys.fn_cdc_get_min_lsn('dbo_orders')"),
+        Value::Bytes(vec![0; 10])
+    );
     let until = |s: &mut Session, sql: &str, wanted: Value| {
         let start = Instant::now();
         while one(s, sql) != wanted {
@@ -182,7 +273,10 @@ fn capture_can_lag_and_stop_and_idle() {
     ok(&mut s, "INSERT orders VALUES (1, N'a', NULL, 1)");
     assert_eq!(one(&mut s, "SELECT COUNT(*) FROM cdc.dbo_orders_CT"), int(0));
     until(&mut s, "SELECT COUNT(*) FROM cdc.dbo_orders_CT", int(1));
-    ok(&mut s, "EXEC sys.sp_cdc_stop_job @job_type = N'capture'; INSERT orders VALUES (2, N'a', NULL, 1)");
+    ok(
+        &mut s,
+        "EXEC sys.sp_cdc_stop_job @job_type = N'capture'; INSERT orders VALUES (2, N'a', NULL, 1)",
+    );
     std::thread::sleep(Duration::from_millis(600));
     assert_eq!(one(&mut s, "SELECT COUNT(*) FROM cdc.dbo_orders_CT"), int(1));
     assert_eq!(error(&mut s, "EXEC sim.idle_entry"), 50000);
@@ -191,7 +285,13 @@ fn capture_can_lag_and_stop_and_idle() {
     let before = bytes(&one(&mut s, "SELECT sys.fn_cdc_get_max_lsn()"));
     ok(&mut s, "EXEC sim.idle_entry");
     assert!(bytes(&one(&mut s, "SELECT sys.fn_cdc_get_max_lsn()")) > before);
-    assert_eq!(one(&mut s, "SELECT tran_id FROM cdc.lsn_time_mapping WHERE start_lsn = sys.fn_cdc_get_max_lsn()"), Value::Bytes(vec![0]));
+    assert_eq!(
+        one(
+            &mut s,
+            "SELECT tran_id FROM cdc.lsn_time_mapping WHERE start_lsn = sys.fn_cdc_get_max_lsn()"
+        ),
+        Value::Bytes(vec![0])
+    );
 }
 
 #[test]
@@ -201,18 +301,35 @@ fn cleanup_moves_the_low_endpoint_and_deletes() {
     for id in 1..=6 {
         ok(&mut s, &format!("INSERT orders VALUES ({id}, N'a', NULL, 1)"));
     }
-    let lsns = rows(&mut s, "SELECT __$start_lsn FROM cdc.dbo_orders_CT ORDER BY __$start_lsn");
+    let lsns = rows(
+        &mut s,
+        "SELECT __$start_lsn FROM cdc.dbo_orders_CT ORDER BY __$start_lsn",
+    );
     let mark = bytes(&lsns[3][0]);
     let hex: String = mark.iter().map(|b| format!("{b:02X}")).collect();
-    ok(&mut s, &format!("EXEC sys.sp_cdc_cleanup_change_table @capture_instance = N'dbo_orders', @low_water_mark = 0x{hex}, @threshold = 1"));
+    ok(
+        &mut s,
+        &format!(
+            "EXEC sys.sp_cdc_cleanup_change_table @capture_instance = N'dbo_orders', @low_water_mark = 0x{hex}, @threshold = 1"
+        ),
+    );
     assert_eq!(bytes(&one(&mut s, "SELECT sys.fn_cdc_get_min_lsn('dbo_orders')")), mark);
     assert_eq!(one(&mut s, "SELECT COUNT(*) FROM cdc.dbo_orders_CT"), int(3));
     assert_eq!(one(&mut s, "SELECT COUNT(*) FROM cdc.lsn_time_mapping"), int(3));
-    assert_eq!(error(&mut s, "EXEC sys.sp_cdc_cleanup_change_table N'dbo_orders', 0xFF"), 22957);
-    ok(&mut s, "EXEC sys.sp_cdc_change_job @job_type = N'cleanup', @retention = 0; WAITFOR DELAY '00:00:00.020'; EXEC sys.sp_cdc_start_job @job_type = N'cleanup'");
+    assert_eq!(
+        error(&mut s, "EXEC sys.sp_cdc_cleanup_change_table N'dbo_orders', 0xFF"),
+        22957
+    );
+    ok(
+        &mut s,
+        "EXEC sys.sp_cdc_change_job @job_type = N'cleanup', @retention = 0; WAITFOR DELAY '00:00:00.020'; EXEC sys.sp_cdc_start_job @job_type = N'cleanup'",
+    );
     assert_eq!(one(&mut s, "SELECT COUNT(*) FROM cdc.dbo_orders_CT"), int(1));
     assert_eq!(
-        one(&mut s, "SELECT CASE WHEN sys.fn_cdc_get_min_lsn('dbo_orders') = sys.fn_cdc_get_max_lsn() THEN 1 END"),
+        one(
+            &mut s,
+            "SELECT CASE WHEN sys.fn_cdc_get_min_lsn('dbo_orders') = sys.fn_cdc_get_max_lsn() THEN 1 END"
+        ),
         int(1)
     );
 }
@@ -220,12 +337,24 @@ fn cleanup_moves_the_low_endpoint_and_deletes() {
 #[test]
 fn state_survives_a_restart() {
     let dir = tempfile::tempdir().unwrap();
-    let open = || Engine::open(EngineOptions { data_dir: Some(dir.path().to_owned()), ..options() }).unwrap();
+    let open = || {
+        Engine::open(EngineOptions {
+            data_dir: Some(dir.path().to_owned()),
+            ..options()
+        })
+        .unwrap()
+    };
     let (max, min) = {
         let e = open();
         let mut s = tracked(&e);
-        ok(&mut s, "CREATE LOGIN reader WITH PASSWORD = 'pw'; INSERT orders VALUES (1, N'a', NULL, 1)");
-        (bytes(&one(&mut s, "SELECT sys.fn_cdc_get_max_lsn()")), bytes(&one(&mut s, "SELECT sys.fn_cdc_get_min_lsn('dbo_orders')")))
+        ok(
+            &mut s,
+            "CREATE LOGIN reader WITH PASSWORD = 'pw'; INSERT orders VALUES (1, N'a', NULL, 1)",
+        );
+        (
+            bytes(&one(&mut s, "SELECT sys.fn_cdc_get_max_lsn()")),
+            bytes(&one(&mut s, "SELECT sys.fn_cdc_get_min_lsn('dbo_orders')")),
+        )
     };
     let e = open();
     let mut s = admin(&e);
@@ -252,7 +381,10 @@ fn readers_go_on_while_one_writes() {
             let mut own = admin(&e);
             std::thread::spawn(move || {
                 for i in 0..25 {
-                    ok(&mut own, &format!("INSERT orders VALUES ({}, N'w', NULL, 1)", 100 + w * 100 + i));
+                    ok(
+                        &mut own,
+                        &format!("INSERT orders VALUES ({}, N'w', NULL, 1)", 100 + w * 100 + i),
+                    );
                 }
             })
         })
@@ -268,7 +400,10 @@ fn readers_go_on_while_one_writes() {
 fn the_readers_statements_answer() {
     let e = engine();
     let mut s = tracked(&e);
-    ok(&mut s, "INSERT orders VALUES (1, N'a', NULL, 1); INSERT orders VALUES (2, N'a', NULL, 1)");
+    ok(
+        &mut s,
+        "INSERT orders VALUES (1, N'a', NULL, 1); INSERT orders VALUES (2, N'a', NULL, 1)",
+    );
     for sql in [
         "SELECT sys.fn_cdc_get_min_lsn(N'dbo_orders') AS a, sys.fn_cdc_get_min_lsn(N'dbo_x') AS b",
         "SELECT SYSDATETIMEOFFSET(), CAST(SERVERPROPERTY('ProductVersion') AS nvarchar(128)), DB_NAME()",
@@ -281,14 +416,18 @@ fn the_readers_statements_answer() {
         assert!(!rows(&mut s, sql).is_empty(), "{sql}");
     }
     // The ordered read needs no sort.
-    let ordered = "SELECT [__$start_lsn], [id] FROM [cdc].[dbo_orders_CT] WHERE [__$start_lsn] >= 0x00 AND [__$start_lsn] <= 0xFF
+    let ordered =
+        "SELECT [__$start_lsn], [id] FROM [cdc].[dbo_orders_CT] WHERE [__$start_lsn] >= 0x00 AND [__$start_lsn] <= 0xFF
                    ORDER BY [__$start_lsn], [__$command_id], [__$seqval], [__$operation]";
     assert_eq!(rows(&mut s, ordered).len(), 2);
     let ctx = s.context().unwrap();
     let table = ctx.catalog.table(Some("cdc"), "dbo_orders_CT").unwrap();
     let plan: Vec<String> = s
         .conn
-        .prepare(&format!("EXPLAIN QUERY PLAN SELECT c1 FROM {} AS x WHERE x.c1 >= ?1 AND x.c1 <= ?2 ORDER BY x.c1, x.c6, x.c3, x.c4", table.sql_name()))
+        .prepare(&format!(
+            "EXPLAIN QUERY PLAN SELECT c1 FROM {} AS x WHERE x.c1 >= ?1 AND x.c1 <= ?2 ORDER BY x.c1, x.c6, x.c3, x.c4",
+            table.sql_name()
+        ))
         .unwrap()
         .query_map([[0_u8].as_slice(), [255_u8].as_slice()], |r| r.get(3))
         .unwrap()

@@ -19,54 +19,118 @@ fn shop() -> (Arc<Engine>, Session) {
 fn queries_filter_join_group_and_order() {
     let (_e, mut s) = shop();
     assert_eq!(
-        rows(&mut s, "SELECT o.id, l.qty FROM dbo.orders o JOIN lines AS l ON l.order_id = o.id WHERE o.id BETWEEN 1 AND 2 ORDER BY o.id DESC, l.line_no"),
+        rows(
+            &mut s,
+            "SELECT o.id, l.qty FROM dbo.orders o JOIN lines AS l ON l.order_id = o.id WHERE o.id BETWEEN 1 AND 2 ORDER BY o.id DESC, l.line_no"
+        ),
         vec![vec![int(2), Value::Null], vec![int(1), int(3)], vec![int(1), int(4)]]
     );
     assert_eq!(
-        rows(&mut s, "SELECT order_id, SUM(qty) AS q, COUNT(*) FROM lines GROUP BY order_id HAVING COUNT(*) > 1"),
+        rows(
+            &mut s,
+            "SELECT order_id, SUM(qty) AS q, COUNT(*) FROM lines GROUP BY order_id HAVING COUNT(*) > 1"
+        ),
         vec![vec![int(1), int(7), int(2)]]
     );
-    assert_eq!(rows(&mut s, "SELECT id FROM orders WHERE customer = 'ANN  '"), vec![vec![int(1)]]);
-    assert_eq!(rows(&mut s, "SELECT TOP (2) id FROM orders ORDER BY total DESC"), vec![vec![int(2)], vec![int(1)]]);
-    assert_eq!(rows(&mut s, "SELECT id FROM orders ORDER BY id OFFSET 1 ROWS FETCH NEXT 1 ROWS ONLY"), vec![vec![int(2)]]);
-    assert_eq!(one(&mut s, "SELECT COUNT(*) FROM orders WHERE customer LIKE N'[a-b]%'"), int(2));
+    assert_eq!(
+        rows(&mut s, "SELECT id FROM orders WHERE customer = 'ANN  '"),
+        vec![vec![int(1)]]
+    );
+    assert_eq!(
+        rows(&mut s, "SELECT TOP (2) id FROM orders ORDER BY total DESC"),
+        vec![vec![int(2)], vec![int(1)]]
+    );
+    assert_eq!(
+        rows(
+            &mut s,
+            "SELECT id FROM orders ORDER BY id OFFSET 1 ROWS FETCH NEXT 1 ROWS ONLY"
+        ),
+        vec![vec![int(2)]]
+    );
+    assert_eq!(
+        one(&mut s, "SELECT COUNT(*) FROM orders WHERE customer LIKE N'[a-b]%'"),
+        int(2)
+    );
     assert_eq!(one(&mut s, "SELECT SUM(total) FROM orders"), Value::Decimal(3575));
     assert_eq!(one(&mut s, "SELECT AVG(total) FROM orders"), Value::Decimal(11_916_666));
     assert_eq!(
-        rows(&mut s, "WITH big AS (SELECT id, total FROM orders WHERE total > 6) SELECT id FROM big ORDER BY 1"),
+        rows(
+            &mut s,
+            "WITH big AS (SELECT id, total FROM orders WHERE total > 6) SELECT id FROM big ORDER BY 1"
+        ),
         vec![vec![int(1)], vec![int(2)]]
     );
     assert_eq!(
-        rows(&mut s, "SELECT id, ROW_NUMBER() OVER (ORDER BY total DESC) AS r FROM orders ORDER BY id"),
+        rows(
+            &mut s,
+            "SELECT id, ROW_NUMBER() OVER (ORDER BY total DESC) AS r FROM orders ORDER BY id"
+        ),
         vec![vec![int(1), int(2)], vec![int(2), int(1)], vec![int(3), int(3)]]
     );
     assert_eq!(
-        rows(&mut s, "WITH n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 4) SELECT SUM(i) FROM n OPTION (MAXRECURSION 0)"),
+        rows(
+            &mut s,
+            "WITH n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 4) SELECT SUM(i) FROM n OPTION (MAXRECURSION 0)"
+        ),
         vec![vec![int(10)]]
     );
     assert_eq!(
-        rows(&mut s, "SELECT id, CASE WHEN EXISTS (SELECT 1 FROM lines l WHERE l.order_id = o.id) THEN 'y' ELSE 'no' END FROM orders o ORDER BY id"),
-        vec![vec![int(1), text("y")], vec![int(2), text("y")], vec![int(3), text("no")]]
+        rows(
+            &mut s,
+            "SELECT id, CASE WHEN EXISTS (SELECT 1 FROM lines l WHERE l.order_id = o.id) THEN 'y' ELSE 'no' END FROM orders o ORDER BY id"
+        ),
+        vec![
+            vec![int(1), text("y")],
+            vec![int(2), text("y")],
+            vec![int(3), text("no")]
+        ]
     );
-    assert_eq!(rows(&mut s, "SELECT DISTINCT order_id FROM lines ORDER BY order_id"), vec![vec![int(1)], vec![int(2)]]);
     assert_eq!(
-        rows(&mut s, "SELECT N'a' AS x, MAX(id) FROM orders UNION ALL SELECT N'bcd', COUNT(*) FROM lines"),
+        rows(&mut s, "SELECT DISTINCT order_id FROM lines ORDER BY order_id"),
+        vec![vec![int(1)], vec![int(2)]]
+    );
+    assert_eq!(
+        rows(
+            &mut s,
+            "SELECT N'a' AS x, MAX(id) FROM orders UNION ALL SELECT N'bcd', COUNT(*) FROM lines"
+        ),
         vec![vec![text("a"), int(3)], vec![text("bcd"), int(3)]]
     );
-    assert_eq!(one(&mut s, "SELECT COUNT(*) FROM orders WHERE id IN (SELECT order_id FROM lines)"), int(2));
-    assert_eq!(one(&mut s, "SELECT (SELECT MAX(qty) FROM lines WHERE order_id = o.id) FROM orders o WHERE o.id = 1"), int(4));
+    assert_eq!(
+        one(
+            &mut s,
+            "SELECT COUNT(*) FROM orders WHERE id IN (SELECT order_id FROM lines)"
+        ),
+        int(2)
+    );
+    assert_eq!(
+        one(
+            &mut s,
+            "SELECT (SELECT MAX(qty) FROM lines WHERE order_id = o.id) FROM orders o WHERE o.id = 1"
+        ),
+        int(4)
+    );
     assert_eq!(error(&mut s, "SELECT (SELECT qty FROM lines)"), 512);
 }
 
 #[test]
 fn columns_have_names_and_types() {
     let (_e, mut s) = shop();
-    let a = ok(&mut s, "SELECT id, total * 2, customer AS who, COUNT_BIG(*) OVER () FROM orders");
+    let a = ok(
+        &mut s,
+        "SELECT id, total * 2, customer AS who, COUNT_BIG(*) OVER () FROM orders",
+    );
     let names: Vec<_> = a.columns[0].iter().map(|c| c.name.as_str()).collect();
     assert_eq!(names, ["id", "", "who", ""]);
     use crate::value::{Length, SqlType};
     assert_eq!(a.columns[0][0].ty, SqlType::Int);
-    assert_eq!(a.columns[0][1].ty, SqlType::Decimal { precision: 21, scale: 2 });
+    assert_eq!(
+        a.columns[0][1].ty,
+        SqlType::Decimal {
+            precision: 21,
+            scale: 2
+        }
+    );
     assert_eq!(a.columns[0][2].ty, SqlType::NVarChar(Length::Limited(20)));
     assert_eq!(a.columns[0][3].ty, SqlType::BigInt);
     assert!(!a.columns[0][0].nullable && a.columns[0][2].nullable);
@@ -121,23 +185,47 @@ fn errors_have_their_numbers() {
 #[test]
 fn dml_changes_rows() {
     let (_e, mut s) = shop();
-    assert_eq!(ok(&mut s, "UPDATE orders SET total += 1, note = 'n' WHERE id < 3").done, vec![Some(2)]);
+    assert_eq!(
+        ok(&mut s, "UPDATE orders SET total += 1, note = 'n' WHERE id < 3").done,
+        vec![Some(2)]
+    );
     assert_eq!(one(&mut s, "SELECT SUM(total) FROM orders"), Value::Decimal(3775));
-    ok(&mut s, "UPDATE o SET o.note = N'joined' FROM orders AS o JOIN lines l ON l.order_id = o.id WHERE l.line_no = 2");
+    ok(
+        &mut s,
+        "UPDATE o SET o.note = N'joined' FROM orders AS o JOIN lines l ON l.order_id = o.id WHERE l.line_no = 2",
+    );
     assert_eq!(one(&mut s, "SELECT note FROM orders WHERE id = 1"), text("joined"));
     // Every key moves onto its neighbour's: unique as a whole.
     assert_eq!(ok(&mut s, "UPDATE orders SET id = id + 1").done, vec![Some(3)]);
     assert_eq!(error(&mut s, "UPDATE orders SET id = 2"), 2627);
     assert_eq!(one(&mut s, "SELECT MIN(id) FROM orders"), int(2));
-    assert_eq!(ok(&mut s, "DELETE FROM orders WHERE id = 4; SELECT @@ROWCOUNT").sets[0][0][0], int(1));
-    assert_eq!(rows(&mut s, "DELETE TOP (1) FROM lines OUTPUT deleted.order_id WHERE order_id = 2"), vec![vec![int(2)]]);
+    assert_eq!(
+        ok(&mut s, "DELETE FROM orders WHERE id = 4; SELECT @@ROWCOUNT").sets[0][0][0],
+        int(1)
+    );
+    assert_eq!(
+        rows(
+            &mut s,
+            "DELETE TOP (1) FROM lines OUTPUT deleted.order_id WHERE order_id = 2"
+        ),
+        vec![vec![int(2)]]
+    );
     ok(&mut s, "INSERT INTO lines (order_id, line_no) SELECT id, 9 FROM orders");
     assert_eq!(one(&mut s, "SELECT COUNT(*) FROM lines"), int(4));
-    ok(&mut s, "CREATE TABLE seq (id int IDENTITY(10, 5) PRIMARY KEY, v int NULL)");
-    assert_eq!(rows(&mut s, "INSERT seq (v) OUTPUT inserted.id VALUES (1), (2)"), vec![vec![int(10)], vec![int(15)]]);
+    ok(
+        &mut s,
+        "CREATE TABLE seq (id int IDENTITY(10, 5) PRIMARY KEY, v int NULL)",
+    );
+    assert_eq!(
+        rows(&mut s, "INSERT seq (v) OUTPUT inserted.id VALUES (1), (2)"),
+        vec![vec![int(10)], vec![int(15)]]
+    );
     assert_eq!(one(&mut s, "SELECT CAST(SCOPE_IDENTITY() AS int)"), int(15));
     assert_eq!(error(&mut s, "INSERT seq (id, v) VALUES (1, 1)"), 544);
-    ok(&mut s, "SET IDENTITY_INSERT dbo.seq ON; INSERT seq (id, v) VALUES (100, 1); SET IDENTITY_INSERT dbo.seq OFF; INSERT seq (v) VALUES (3)");
+    ok(
+        &mut s,
+        "SET IDENTITY_INSERT dbo.seq ON; INSERT seq (id, v) VALUES (100, 1); SET IDENTITY_INSERT dbo.seq OFF; INSERT seq (v) VALUES (3)",
+    );
     assert_eq!(one(&mut s, "SELECT MAX(id) FROM seq"), int(105));
     ok(&mut s, "CREATE UNIQUE INDEX ux ON seq (v)");
     assert_eq!(error(&mut s, "INSERT seq (v) VALUES (3)"), 2601);
@@ -179,13 +267,22 @@ fn transactions_nest_and_roll_back() {
     ok(&mut s, "ROLLBACK");
     assert_eq!(one(&mut s, "SELECT COUNT(*) FROM lines"), int(3));
     // A failed statement leaves the transaction and its own work undone.
-    let a = run(&mut s, "BEGIN TRAN INSERT lines VALUES (7, 1, 1) INSERT lines VALUES (8, 1, 1), (7, 1, 1) COMMIT");
+    let a = run(
+        &mut s,
+        "BEGIN TRAN INSERT lines VALUES (7, 1, 1) INSERT lines VALUES (8, 1, 1), (7, 1, 1) COMMIT",
+    );
     assert_eq!(a.errors[0].number, 2627);
     assert_eq!(one(&mut s, "SELECT COUNT(*) FROM lines"), int(4));
-    let a = run(&mut s, "SET XACT_ABORT ON BEGIN TRAN INSERT lines VALUES (9, 1, 1) INSERT lines VALUES (7, 1, 1) COMMIT");
+    let a = run(
+        &mut s,
+        "SET XACT_ABORT ON BEGIN TRAN INSERT lines VALUES (9, 1, 1) INSERT lines VALUES (7, 1, 1) COMMIT",
+    );
     assert_eq!(a.errors.len(), 1);
     assert_eq!(one(&mut s, "SELECT COUNT(*) + @@TRANCOUNT FROM lines"), int(4));
-    ok(&mut s, "BEGIN TRAN; DELETE lines WHERE order_id = 7; SAVE TRAN a; DELETE lines; ROLLBACK TRAN a; COMMIT");
+    ok(
+        &mut s,
+        "BEGIN TRAN; DELETE lines WHERE order_id = 7; SAVE TRAN a; DELETE lines; ROLLBACK TRAN a; COMMIT",
+    );
     assert_eq!(one(&mut s, "SELECT COUNT(*) FROM lines"), int(3));
     // Writers wait, with a timeout when one is set.
     ok(&mut s, "SET XACT_ABORT OFF BEGIN TRAN; DELETE lines WHERE order_id = 1");
@@ -197,19 +294,34 @@ fn transactions_nest_and_roll_back() {
 #[test]
 fn ddl_changes_tables() {
     let (_e, mut s) = shop();
-    ok(&mut s, "ALTER TABLE orders ADD flag bit NOT NULL DEFAULT 1, extra nvarchar(max) NULL");
+    ok(
+        &mut s,
+        "ALTER TABLE orders ADD flag bit NOT NULL DEFAULT 1, extra nvarchar(max) NULL",
+    );
     assert_eq!(one(&mut s, "SELECT flag FROM orders WHERE id = 1"), int(1));
     ok(&mut s, "ALTER TABLE orders ALTER COLUMN total decimal(18,4) NOT NULL");
-    assert_eq!(one(&mut s, "SELECT total FROM orders WHERE id = 1"), Value::Decimal(105_000));
+    assert_eq!(
+        one(&mut s, "SELECT total FROM orders WHERE id = 1"),
+        Value::Decimal(105_000)
+    );
     ok(&mut s, "ALTER TABLE orders DROP COLUMN note");
     assert_eq!(error(&mut s, "SELECT note FROM orders"), 207);
-    ok(&mut s, "BEGIN TRAN; CREATE TABLE temp1 (a int); DROP TABLE lines; ROLLBACK");
+    ok(
+        &mut s,
+        "BEGIN TRAN; CREATE TABLE temp1 (a int); DROP TABLE lines; ROLLBACK",
+    );
     assert_eq!(error(&mut s, "SELECT * FROM temp1"), 208);
     assert_eq!(one(&mut s, "SELECT COUNT(*) FROM lines"), int(3));
-    ok(&mut s, "CREATE SCHEMA sales; CREATE TABLE sales.[odd ]]name] ([a b] int); INSERT sales.[odd ]]name] VALUES (1)");
+    ok(
+        &mut s,
+        "CREATE SCHEMA sales; CREATE TABLE sales.[odd ]]name] ([a b] int); INSERT sales.[odd ]]name] VALUES (1)",
+    );
     assert_eq!(one(&mut s, "SELECT [a b] FROM sales.[odd ]]name]"), int(1));
     assert_eq!(
-        rows(&mut s, "SELECT s.name, t.name FROM sys.tables t JOIN sys.schemas s ON s.schema_id = t.schema_id ORDER BY t.name"),
+        rows(
+            &mut s,
+            "SELECT s.name, t.name FROM sys.tables t JOIN sys.schemas s ON s.schema_id = t.schema_id ORDER BY t.name"
+        ),
         vec![
             vec![text("dbo"), text("lines")],
             vec![text("sales"), text("odd ]name")],
@@ -217,7 +329,10 @@ fn ddl_changes_tables() {
         ]
     );
     assert_eq!(
-        rows(&mut s, "SELECT COLUMN_NAME, DATA_TYPE, CHARACTER_MAXIMUM_LENGTH FROM INFORMATION_SCHEMA.COLUMNS WHERE TABLE_NAME = 'orders' AND ORDINAL_POSITION = 2"),
+        rows(
+            &mut s,
+            "SELECT COLUMN_NAME, DATA_TYPE, CHARACTER_MAXIMUM_LENGTH FROM INFORMATION_SCHEMA.COLUMNS WHERE TABLE_NAME = 'orders' AND ORDINAL_POSITION = 2"
+        ),
         vec![vec![text("customer"), text("nvarchar"), int(20)]]
     );
     assert_ne!(one(&mut s, "SELECT OBJECT_ID(N'[dbo].[orders]')"), Value::Null);

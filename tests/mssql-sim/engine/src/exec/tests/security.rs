@@ -34,25 +34,58 @@ fn grants_open_tables_and_columns() {
     let mut r = e.login("reader", "pw", Some("shop")).unwrap();
     let a = run(&mut r, "SELECT id FROM dbo.a");
     assert_eq!(a.errors[0].number, 229);
-    assert_eq!(a.errors[0].message, "The SELECT permission was denied on the object 'a', database 'shop', schema 'dbo'.");
+    assert_eq!(
+        a.errors[0].message,
+        "The SELECT permission was denied on the object 'a', database 'shop', schema 'dbo'."
+    );
     assert_eq!(one(&mut r, "SELECT COUNT(*) FROM sys.tables WHERE name = 'a'"), int(0));
-    assert_eq!(one(&mut r, "SELECT sys.fn_cdc_get_min_lsn('dbo_a')"), Value::Bytes(vec![0; 10]));
-    assert_eq!(error(&mut r, "EXEC sys.sp_cdc_get_captured_columns @capture_instance = N'dbo_a'"), 22981);
+    assert_eq!(
+        one(&mut r, "SELECT sys.fn_cdc_get_min_lsn('dbo_a')"),
+        Value::Bytes(vec![0; 10])
+    );
+    assert_eq!(
+        error(
+            &mut r,
+            "EXEC sys.sp_cdc_get_captured_columns @capture_instance = N'dbo_a'"
+        ),
+        22981
+    );
     ok(&mut s, "GRANT SELECT ON OBJECT::dbo.a (id) TO reader");
     assert_eq!(rows(&mut r, "SELECT id FROM a").len(), 2);
     assert_eq!(error(&mut r, "SELECT secret FROM a"), 230);
     assert_eq!(error(&mut r, "SELECT * FROM a"), 230);
     ok(&mut s, "GRANT SELECT ON dbo.a TO reader");
-    assert_ne!(one(&mut r, "SELECT sys.fn_cdc_get_min_lsn('dbo_a')"), Value::Bytes(vec![0; 10]));
+    assert_ne!(
+        one(&mut r, "SELECT sys.fn_cdc_get_min_lsn('dbo_a')"),
+        Value::Bytes(vec![0; 10])
+    );
     assert_eq!(rows(&mut r, "EXEC sys.sp_cdc_help_change_data_capture").len(), 1);
     // The change table needs a grant of its own; the mapping needs none.
     assert_eq!(error(&mut r, "SELECT COUNT(*) FROM cdc.dbo_a_CT"), 229);
-    assert_eq!(one(&mut r, "SELECT HAS_PERMS_BY_NAME(N'[cdc].[dbo_a_CT]', N'OBJECT', N'SELECT')"), int(0));
-    assert_eq!(one(&mut r, "SELECT HAS_PERMS_BY_NAME(N'[cdc].[nowhere_CT]', N'OBJECT', N'SELECT')"), Value::Null);
+    assert_eq!(
+        one(
+            &mut r,
+            "SELECT HAS_PERMS_BY_NAME(N'[cdc].[dbo_a_CT]', N'OBJECT', N'SELECT')"
+        ),
+        int(0)
+    );
+    assert_eq!(
+        one(
+            &mut r,
+            "SELECT HAS_PERMS_BY_NAME(N'[cdc].[nowhere_CT]', N'OBJECT', N'SELECT')"
+        ),
+        Value::Null
+    );
     assert_eq!(rows(&mut r, "SELECT start_lsn FROM cdc.lsn_time_mapping").len(), 2);
     ok(&mut s, "GRANT SELECT ON cdc.dbo_a_CT TO reader");
     assert_eq!(one(&mut r, "SELECT COUNT(*) FROM cdc.dbo_a_CT"), int(1));
-    assert_eq!(one(&mut r, "SELECT HAS_PERMS_BY_NAME(N'[cdc].[dbo_a_CT]', N'OBJECT', N'SELECT')"), int(1));
+    assert_eq!(
+        one(
+            &mut r,
+            "SELECT HAS_PERMS_BY_NAME(N'[cdc].[dbo_a_CT]', N'OBJECT', N'SELECT')"
+        ),
+        int(1)
+    );
     assert_eq!(error(&mut r, "INSERT a VALUES (9, 9)"), 229);
     ok(&mut s, "REVOKE SELECT ON dbo.a FROM reader");
     assert_eq!(error(&mut r, "SELECT id FROM a"), 229);

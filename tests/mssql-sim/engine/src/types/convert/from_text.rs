@@ -67,7 +67,11 @@ pub(super) fn decimal(text: &str, from: SqlType, to: SqlType, name: &str) -> Sql
     }
     let bad = || {
         if money {
-            sql_error(235, 16, "Cannot convert a char value to money. The char value has incorrect syntax.")
+            sql_error(
+                235,
+                16,
+                "Cannot convert a char value to money. The char value has incorrect syntax.",
+            )
         } else {
             conversion_error(&from.to_string(), name)
         }
@@ -97,7 +101,11 @@ pub(super) fn float(text: &str, from: SqlType) -> SqlResult<f64> {
 
 pub(super) fn guid(text: &str) -> SqlResult<Value> {
     let bad = || {
-        let mut e = sql_error(8169, 16, "Conversion failed when converting from a character string to uniqueidentifier.");
+        let mut e = sql_error(
+            8169,
+            16,
+            "Conversion failed when converting from a character string to uniqueidentifier.",
+        );
         e.state = 2;
         e
     };
@@ -134,7 +142,9 @@ pub(super) fn swapped(bytes: [u8; 16]) -> [u8; 16] {
 pub(super) fn hex(text: &str, from: SqlType, style: i64) -> SqlResult<Vec<u8>> {
     let bad = || conversion_error(&from.to_string(), "varbinary");
     let digits = if style == 1 {
-        text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).ok_or_else(bad)?
+        text.strip_prefix("0x")
+            .or_else(|| text.strip_prefix("0X"))
+            .ok_or_else(bad)?
     } else {
         text
     };
@@ -213,7 +223,11 @@ fn split_time(text: &str) -> (&str, &str) {
 
 fn date_parts(text: &str, style: i64) -> Option<(i64, i64, i64)> {
     if text.len() == 8 && text.bytes().all(|b| b.is_ascii_digit()) {
-        return Some((text[..4].parse().ok()?, text[4..6].parse().ok()?, text[6..].parse().ok()?));
+        return Some((
+            text[..4].parse().ok()?,
+            text[4..6].parse().ok()?,
+            text[6..].parse().ok()?,
+        ));
     }
     let parts: Vec<&str> = text
         .split(['-', '/', '.', ' ', ','])
@@ -225,9 +239,18 @@ fn date_parts(text: &str, style: i64) -> Option<(i64, i64, i64)> {
     let number = |t: &str| t.parse::<i64>().ok();
     let month = |t: &str| {
         let lower = t.to_ascii_lowercase();
-        MONTHS.iter().position(|m| lower.len() >= 3 && lower.starts_with(m)).map(|i| i as i64 + 1)
+        MONTHS
+            .iter()
+            .position(|m| lower.len() >= 3 && lower.starts_with(m))
+            .map(|i| i as i64 + 1)
     };
-    let century = |y: i64, t: &str| if t.len() <= 2 { if y < 50 { 2000 + y } else { 1900 + y } } else { y };
+    let century = |y: i64, t: &str| {
+        if t.len() <= 2 {
+            if y < 50 { 2000 + y } else { 1900 + y }
+        } else {
+            y
+        }
+    };
     if let Some(m) = month(a) {
         return Some((century(number(c)?, c), m, number(b)?));
     }

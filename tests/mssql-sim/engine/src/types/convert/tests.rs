@@ -23,13 +23,31 @@ fn numbers_from_text_and_their_errors() {
     assert_eq!(number(from_text("abc", SqlType::Int)), 245);
     assert_eq!(number(from_text("99999999999", SqlType::Int)), 248);
     assert_eq!(number(from_text("abc", SqlType::BigInt)), 8114);
-    assert_eq!(number(from_text("abc", SqlType::Decimal { precision: 5, scale: 2 })), 8114);
-    assert_eq!(number(from_text("1000", SqlType::Decimal { precision: 5, scale: 2 })), 8115);
-    assert_eq!(from_text("1.005", SqlType::Decimal { precision: 5, scale: 2 }), Ok(Value::Decimal(101)));
-    assert_eq!(from_text("-922337203685477.5808", SqlType::Money), Ok(Value::Decimal(i128::from(i64::MIN))));
+    assert_eq!(
+        number(from_text("abc", SqlType::Decimal { precision: 5, scale: 2 })),
+        8114
+    );
+    assert_eq!(
+        number(from_text("1000", SqlType::Decimal { precision: 5, scale: 2 })),
+        8115
+    );
+    assert_eq!(
+        from_text("1.005", SqlType::Decimal { precision: 5, scale: 2 }),
+        Ok(Value::Decimal(101))
+    );
+    assert_eq!(
+        from_text("-922337203685477.5808", SqlType::Money),
+        Ok(Value::Decimal(i128::from(i64::MIN)))
+    );
     assert_eq!(number(from_text("922337203685477.5808", SqlType::Money)), 8115);
-    assert_eq!(number(convert(&Value::Int(70_000), SqlType::Int, SqlType::SmallInt)), 220);
-    assert_eq!(number(convert(&Value::Int(1 << 40), SqlType::BigInt, SqlType::Int)), 8115);
+    assert_eq!(
+        number(convert(&Value::Int(70_000), SqlType::Int, SqlType::SmallInt)),
+        220
+    );
+    assert_eq!(
+        number(convert(&Value::Int(1 << 40), SqlType::BigInt, SqlType::Int)),
+        8115
+    );
 }
 
 #[test]
@@ -37,14 +55,20 @@ fn dates_keep_their_extremes() {
     let last = i64::from(days_from_civil(9999, 12, 31).unwrap()) * TICKS_PER_DAY + TICKS_PER_DAY - 1;
     let t = "9999-12-31 23:59:59.9999999";
     assert_eq!(from_text(t, SqlType::DateTime2(7)), Ok(Value::DateTime(last)));
-    assert_eq!(from_text(t, SqlType::DateTime2(0)), Ok(Value::DateTime(last - 9_999_999)));
+    assert_eq!(
+        from_text(t, SqlType::DateTime2(0)),
+        Ok(Value::DateTime(last - 9_999_999))
+    );
     assert_eq!(from_text("0001-01-01", SqlType::Date), Ok(Value::Date(0)));
     assert_eq!(number(from_text("0001-01-01", SqlType::DateTime)), 242);
     assert_eq!(number(from_text("2023-02-30", SqlType::Date)), 241);
     assert_eq!(number(from_text("tomorrow", SqlType::Date)), 241);
     let offset = from_text("2024-01-01T00:30:00+02:00", SqlType::DateTimeOffset(0)).unwrap();
     let midnight = i64::from(days_from_civil(2024, 1, 1).unwrap()) * TICKS_PER_DAY;
-    assert_eq!(offset, Value::DateTimeOffset(midnight - 90 * 60 * TICKS_PER_SECOND, 120));
+    assert_eq!(
+        offset,
+        Value::DateTimeOffset(midnight - 90 * 60 * TICKS_PER_SECOND, 120)
+    );
 }
 
 #[test]
@@ -57,7 +81,10 @@ fn text_is_cut_by_cast_and_refused_by_assignment() {
     assert_eq!(assign(&text("a😀"), NV, nv3), Ok(Some(text("a😀"))));
     assert_eq!(assign(&text("ab😀"), NV, nv3), Ok(None));
     assert_eq!(convert(&text("ab"), NV, SqlType::Char(4)), Ok(text("ab  ")));
-    assert_eq!(convert(&text("€ and 漢"), NV, SqlType::VarChar(Length::Max)), Ok(text("€ and ?")));
+    assert_eq!(
+        convert(&text("€ and 漢"), NV, SqlType::VarChar(Length::Max)),
+        Ok(text("€ and ?"))
+    );
 }
 
 #[test]
@@ -67,8 +94,18 @@ fn bytes_numbers_and_guids() {
         convert(&Value::Int(1), SqlType::Int, bin),
         Ok(Value::Bytes(vec![0, 0, 0, 0, 0, 0, 0, 0, 0, 1]))
     );
-    assert_eq!(convert(&Value::Bytes(vec![1]), SqlType::VarBinary(Length::Max), SqlType::Binary(2)), Ok(Value::Bytes(vec![1, 0])));
-    assert_eq!(convert_styled(&text("0x0AFF"), NV, SqlType::VarBinary(Length::Max), 1), Ok(Value::Bytes(vec![10, 255])));
+    assert_eq!(
+        convert(
+            &Value::Bytes(vec![1]),
+            SqlType::VarBinary(Length::Max),
+            SqlType::Binary(2)
+        ),
+        Ok(Value::Bytes(vec![1, 0]))
+    );
+    assert_eq!(
+        convert_styled(&text("0x0AFF"), NV, SqlType::VarBinary(Length::Max), 1),
+        Ok(Value::Bytes(vec![10, 255]))
+    );
     let guid = from_text("00112233-4455-6677-8899-AABBCCDDEEFF", SqlType::UniqueIdentifier).unwrap();
     let Value::Guid(bytes) = guid else { panic!("no guid") };
     assert_eq!(bytes[..4], [0, 0x11, 0x22, 0x33]);
