@@ -10,9 +10,13 @@ use tiberius::{ColumnData, FromSql, Row};
 
 use crate::harness::{Rows, Run, Server, rows_of, sluice_binary};
 
-const ROWS: &str = "6000";
 const ORDER: [&str; 4] = ["_start_lsn", "_command_id", "_seqval", "_operation"];
 const TABLES: [&str; 3] = ["customers", "orders", "order_items"];
+
+/// Change rows a run: `SLUICE_TEST_DEMO_ROWS`, for a larger run than CI's.
+fn rows() -> String {
+    std::env::var("SLUICE_TEST_DEMO_ROWS").unwrap_or_else(|_| "6000".to_owned())
+}
 
 fn demo(dir: &Path, rows: &str, tables: &str) -> Run {
     let output = std::process::Command::new(sluice_binary())
@@ -28,7 +32,7 @@ fn demo(dir: &Path, rows: &str, tables: &str) -> Run {
 #[tokio::test(flavor = "multi_thread")]
 async fn bronze_equals_the_change_tables_and_a_second_run_reads_only_what_is_new() {
     let dir = crate::harness::scratch();
-    let first = demo(dir.path(), ROWS, "0").ok();
+    let first = demo(dir.path(), &rows(), "0").ok();
     for table in TABLES {
         let summary = first.table(&format!("dbo_{table}"));
         for field in [
@@ -47,7 +51,7 @@ async fn bronze_equals_the_change_tables_and_a_second_run_reads_only_what_is_new
     }
     let before: Vec<usize> = TABLES.iter().map(|table| bronze(dir.path(), table).len()).collect();
 
-    let second = demo(dir.path(), ROWS, "0").ok();
+    let second = demo(dir.path(), &rows(), "0").ok();
     let server = Server::on(&dir.path().join("mssql"), &[]);
     for (table, before) in TABLES.iter().zip(before) {
         let held = change_rows(&server, table).await;

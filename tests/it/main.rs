@@ -1,5 +1,12 @@
 //! sluice end to end: the real binary against the stand-in server, over real sockets. One module per kind of claim.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test says what went wrong by panicking"
+)]
+
 mod harness;
 
 mod components;

@@ -152,6 +152,7 @@ mod tests {
         };
         // done, with rows, oldest kept, open | bronze, facts | answer
         #[rustfmt::skip]
+        #[allow(clippy::type_complexity, reason = "a table of a test")]
         let table: &[(Option<i64>, Option<i64>, Option<i64>, Option<i64>, Option<i64>, Option<i64>, &str)] = &[
             (None, None, None, None, None, None, "fresh"),
             (None, None, None, Some(0), None, None, "replay 0 false"),

@@ -32,6 +32,7 @@ pub(super) async fn stream(settings: &Settings, once: bool, mut show: Show) -> R
     for warning in &settings.warnings {
         show.warning(warning);
     }
+    show.opening(settings.tables.iter().map(|table| &table.capture_instance));
     let mut streams = start_many(settings, StartOptions { once }).await?;
     let mut tables = Vec::new();
     let mut failures: Vec<(ErrorKind, String)> = Vec::new();

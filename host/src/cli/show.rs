@@ -43,6 +43,15 @@ impl Show {
         }
     }
 
+    /// The tables are about to be opened, which takes a moment where a component has to be compiled.
+    pub(super) fn opening<'t>(&mut self, tables: impl Iterator<Item = &'t CaptureInstance>) {
+        if let Mode::Terminal(terminal) = &mut self.mode {
+            for table in tables {
+                terminal.bar(table).set_message(format!("{:<28} opening", table.0));
+            }
+        }
+    }
+
     pub(super) fn stopping(&mut self) {
         if let Mode::Terminal(terminal) = &self.mode {
             terminal.line("stopping: each table finishes its batch …".to_owned());
@@ -275,7 +284,7 @@ pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);

@@ -214,14 +214,11 @@ impl Shared {
             )?,
         };
         one_of(section, "on_data_loss", &[("fail", ())])?;
-        match section.boolean("bootstrap")? {
-            Some(true) => {
-                return Err(section.error(
-                    "bootstrap",
-                    "= true is not supported by this version of sluice; use false",
-                ));
-            }
-            Some(false) | None => {}
+        if section.boolean("bootstrap")? == Some(true) {
+            return Err(section.error(
+                "bootstrap",
+                "= true is not supported by this version of sluice; use false",
+            ));
         }
         section.not_yet(&[
             "num_partitions",

@@ -3,7 +3,7 @@
 use tiberius::Row;
 
 use super::ask::{self, Asker};
-use super::error::SourceError;
+use super::error::{SourceError, UnknownInstance};
 use super::quote;
 use super::types::DeclaredType;
 use crate::identity::CaptureInstance;
@@ -138,7 +138,7 @@ impl Catalog {
             .collect();
         match alike.as_slice() {
             [one] => Ok(one),
-            [] => Err(SourceError::UnknownInstance {
+            [] => Err(SourceError::UnknownInstance(Box::new(UnknownInstance {
                 database: self.database.clone(),
                 capture_instance: wanted.clone(),
                 nearest: self
@@ -156,7 +156,7 @@ impl Catalog {
                     .collect(),
                 user: asker.settings().user.clone(),
                 grant: source_grant_by_name(&wanted.0, &asker.settings().user),
-            }),
+            }))),
             many => Err(SourceError::AmbiguousInstance {
                 names: many
                     .iter()

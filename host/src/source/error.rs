@@ -56,26 +56,9 @@ pub enum SourceError {
         /// The database.
         database: String,
     },
-    /// No such capture instance.
-    #[error(
-        "database {database} shows user {user} no capture instance {capture_instance}{}. Correct capture_instance; or run EXEC sys.sp_cdc_enable_table for its table; or, if it exists, let this login see it: {grant}{}",
-        nearest.as_ref().map(|n| format!("; did you mean {n}?")).unwrap_or_default(),
-        if known.is_empty() { String::new() } else { format!(" (it sees: {})", known.join(", ")) }
-    )]
-    UnknownInstance {
-        /// The database.
-        database: String,
-        /// What was asked for.
-        capture_instance: CaptureInstance,
-        /// The nearest known name.
-        nearest: Option<String>,
-        /// The first few that the login can see.
-        known: Vec<String>,
-        /// The user.
-        user: String,
-        /// The statement that shows the instance to the login, if it exists.
-        grant: String,
-    },
+    /// No such capture instance, or none that the login can see.
+    #[error(transparent)]
+    UnknownInstance(Box<UnknownInstance>),
     /// Two capture instances differ only in case and neither matches exactly.
     #[error("capture instances {names} differ only in case: write capture_instance exactly as one of them")]
     AmbiguousInstance {
@@ -183,13 +166,35 @@ pub enum SourceError {
     Batch(#[from] BatchError),
 }
 
+/// A capture instance that the login does not see.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "database {database} shows user {user} no capture instance {capture_instance}{}. Correct capture_instance; or run EXEC sys.sp_cdc_enable_table for its table; or, if it exists, let this login see it: {grant}{}",
+    nearest.as_ref().map(|n| format!("; did you mean {n}?")).unwrap_or_default(),
+    if known.is_empty() { String::new() } else { format!(" (it sees: {})", known.join(", ")) }
+)]
+pub struct UnknownInstance {
+    /// The database.
+    pub database: String,
+    /// What was asked for.
+    pub capture_instance: CaptureInstance,
+    /// The nearest known name.
+    pub nearest: Option<String>,
+    /// The first few that the login can see.
+    pub known: Vec<String>,
+    /// The user.
+    pub user: String,
+    /// The statement that shows the instance to the login, if it exists.
+    pub grant: String,
+}
+
 impl Classify for SourceError {
     fn kind(&self) -> ErrorKind {
         match self {
             SourceError::Login { .. }
             | SourceError::Database { .. }
             | SourceError::CdcNotEnabled { .. }
-            | SourceError::UnknownInstance { .. }
+            | SourceError::UnknownInstance(_)
             | SourceError::AmbiguousInstance { .. }
             | SourceError::Permission { .. }
             | SourceError::UnsupportedType { .. }

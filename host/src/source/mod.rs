@@ -22,6 +22,6 @@ pub use ask::{AskPool, Asker, PooledAsker};
 pub use catalog::{Catalog, TableSource};
 pub use changes::{ChangeReader, ChunkLimits, ReadStats};
 pub use connect::StreamPool;
-pub use error::SourceError;
+pub use error::{SourceError, UnknownInstance};
 pub use plan::{RangePlan, min_lsn, plan_range, replay_times};
 pub use poller::{Poll, PollState, Poller, Registration, TablePoll};

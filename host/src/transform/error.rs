@@ -307,3 +307,37 @@ fn place_of(column: Option<&str>, at: Option<&RowAt>) -> String {
     let at = at.map(|at| format!(", {at}"));
     column.unwrap_or_default() + &at.unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_failures_that_another_instance_could_be_spared_are_tried_again() {
+        let at = RowAt { row: 0, lsn: None };
+        assert!(Fault::Trap("unreachable".into()).condemns_instance());
+        assert!(Fault::Memory { bytes: 1 }.condemns_instance());
+        assert!(!Fault::Deadline { ms: 1 }.condemns_instance());
+        let rejected = Fault::Rejected {
+            column: "a".into(),
+            code: "b".into(),
+            at: at.clone(),
+            count: 3,
+        };
+        assert!(!rejected.condemns_instance());
+        assert_eq!(
+            rejected.to_string(),
+            "column `a`, row 0 of the chunk: rejected with code `b` (and 2 more rows)"
+        );
+        let failed = Fault::Failed {
+            code: "b".into(),
+            column: Some("a".into()),
+            at: Some(at),
+        };
+        assert!(!failed.condemns_instance());
+        assert_eq!(
+            failed.to_string(),
+            "the component refused the batch with code `b`, column `a`, row 0 of the chunk"
+        );
+    }
+}

@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use arrow::datatypes::DataType;
 
 use super::bindings::v0_1::exports::sluice::transform::transform as wit;
-use super::bindings::v0_1::sluice::transform::types;
 use super::columns::arrow_type;
 use crate::shape::{META_AFTER, META_BEFORE};
 
@@ -324,7 +323,10 @@ mod tests {
 
     #[test]
     fn plans_that_do_not_hold_together_are_refused() {
-        use types::DataType::{Decimal, Utf8};
+        use crate::transform::bindings::v0_1::sluice::transform::types::{
+            self,
+            DataType::{Decimal, Utf8},
+        };
         let decimal = |precision, scale| Decimal(types::DecimalType { precision, scale });
         let cases = [
             (vec![pass("a", "nope")], vec![]),

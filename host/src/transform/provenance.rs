@@ -96,8 +96,8 @@ mod tests {
         assert_eq!(serde_json::to_string(&step).unwrap(), json);
         let mut other = step.clone();
         other.keys.insert("pii".into(), "v4".into());
-        assert_ne!(digest(&[step.clone()]), digest(&[other]));
+        assert_ne!(digest(std::slice::from_ref(&step)), digest(&[other]));
         assert_eq!(digest(&[]), sha256_hex(b"[]"));
-        assert_ne!(digest(&[step.clone()]), digest(&[step.clone(), step]));
+        assert_ne!(digest(std::slice::from_ref(&step)), digest(&[step.clone(), step]));
     }
 }

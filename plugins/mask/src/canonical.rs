@@ -34,9 +34,10 @@ pub(crate) fn normalize<'a>(text: &'a str, steps: &[Normalize]) -> Cow<'a, str> 
                 }
             }
             Normalize::Lower => {
-                let same = |byte: u8| byte.is_ascii() && !byte.is_ascii_uppercase();
-                if !text.bytes().all(same) {
+                if !text.is_ascii() {
                     text = Cow::Owned(text.to_lowercase());
+                } else if text.bytes().any(|byte| byte.is_ascii_uppercase()) {
+                    text = Cow::Owned(text.to_ascii_lowercase());
                 }
             }
             Normalize::Nfc => {

@@ -20,8 +20,6 @@ impl Keep {
     }
 
     pub(crate) fn column(&self, values: Utf8View<'_>) -> Result<Column, ApplyError> {
-        let mut mask = [0; 4];
-        let mask: &str = self.mask.encode_utf8(&mut mask);
         let mut kept = Utf8Builder::with_capacity(values.len(), values.text().len());
         for value in values.iter() {
             let Some(value) = value else {
@@ -39,9 +37,7 @@ impl Keep {
                 (0, 0)
             };
             kept.append(&value[..start_of(value, first)]);
-            for _ in first..count - last {
-                kept.append(mask);
-            }
+            kept.append_repeated(self.mask, count - last - first);
             kept.append(&value[start_of(value, count - last)..]);
             kept.end_row();
         }

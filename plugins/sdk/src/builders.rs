@@ -171,9 +171,30 @@ impl Utf8Builder {
     #[inline]
     pub fn append_hex(&mut self, bytes: &[u8], digits: usize) {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let nibbles = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-        let digits = nibbles.take(digits);
-        self.0.values.extend(digits.map(|nibble| DIGITS[usize::from(nibble)]));
+        let pair = |byte: u8| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+        let values = &mut self.0.values;
+        let end = values.len().saturating_add(digits.min(bytes.len().saturating_mul(2)));
+        let whole = bytes.len().min(digits.div_ceil(2));
+        values.reserve(whole * 2);
+        for &byte in &bytes[..whole] {
+            values.extend_from_slice(&pair(byte));
+        }
+        // An odd number of digits ends in the middle of a byte.
+        values.truncate(end);
+    }
+
+    /// Adds a character, so many times, to the row that [`Utf8Builder::end_row`] will end.
+    #[inline]
+    pub fn append_repeated(&mut self, char: char, times: usize) {
+        let mut encoded = [0; 4];
+        let encoded = char.encode_utf8(&mut encoded).as_bytes();
+        match encoded {
+            [byte] => {
+                let length = self.0.values.len().saturating_add(times);
+                self.0.values.resize(length, *byte);
+            }
+            _ => (0..times).for_each(|_| self.0.values.extend_from_slice(encoded)),
+        }
     }
 
     /// Ends a row that was written in pieces, by [`Utf8Builder::append`] or `write!`.
@@ -318,12 +339,16 @@ mod tests {
         builder.append("a");
         write!(builder, "{}", 12).unwrap();
         builder.append_hex(&[0xab, 0xcd], 3);
+        builder.append_hex(&[0x01], usize::MAX);
+        builder.append_hex(&[0xff], 0);
+        builder.append_repeated('*', 2);
+        builder.append_repeated('•', 2);
         builder.end_row();
         builder.push_null();
         builder.push("ß");
         let column = builder.finish().unwrap();
         let view = Utf8View::new(&column, 3).unwrap();
-        assert_eq!(view.iter().collect::<Vec<_>>(), [Some("a12abc"), None, Some("ß")]);
+        assert_eq!(view.iter().collect::<Vec<_>>(), [Some("a12abc01**••"), None, Some("ß")]);
     }
 
     #[test]

@@ -101,7 +101,7 @@ pub(super) async fn run(args: DemoArgs) -> Result<(), Failure> {
 
 fn print_tables(summaries: &[&TableSummary]) {
     println!(
-        "\n{:<16} {:>9} {:>9} {:>9} {:>9}   {:<24}  through",
+        "\n\n{:<16} {:>9} {:>9} {:>9} {:>9}   {:<24}  through",
         "table", "rows", "inserts", "updates", "deletes", "complete until"
     );
     for summary in summaries.iter().take(12) {
@@ -143,17 +143,17 @@ async fn print_sample(summaries: &[&TableSummary]) -> Result<(), Failure> {
 
 fn print_next(files: &DemoFiles, port: u16) {
     let dir = files.dir.display();
+    let sluice = server::program("sluice");
+    let lake = files.lake.display();
+    println!("\nDelta tables: {lake}/bronze/*, {lake}/ops/ingestion_facts, {lake}/ops/table_finalization");
+    println!("\nMore changes (only those are read), and how far each table is:");
+    println!("  {sluice} demo --dir {dir}");
+    println!("  {sluice} status -c {dir}/sluice.toml");
+    println!("\nStart the server again, watch the tables, and change a row with any SQL client:");
+    println!("  {} &", server::command_line(files, port));
+    println!("  {sluice} run -c {dir}/sluice.toml &");
     println!(
-        "\nDelta tables: {0}/bronze/*, {0}/ops/ingestion_facts, {0}/ops/table_finalization",
-        files.lake.display()
-    );
-    println!("\nTry next:");
-    println!("  sluice demo --dir {dir}                 # more changes: only those are read");
-    println!("  sluice status -c {dir}/sluice.toml      # how far each table is");
-    println!("  {} &   # the server again, then:", server::command_line(files, port));
-    println!("  sluice run -c {dir}/sluice.toml &       # watch it, while you change a row with any SQL client:");
-    println!(
-        "  printf \"UPDATE dbo.customers SET city = N'Here' WHERE id = 1\\nGO\\n\" | tsql -H 127.0.0.1 -p {port} -U sa -P \"$(cat {})\" -D shop",
+        "  printf \"UPDATE dbo.customers SET city = N'Here' WHERE id = 1\\nGO\\n\" | tsql -H 127.0.0.1 -p {port} -U sa -P $(cat {}) -D shop",
         files.password.display()
     );
 }

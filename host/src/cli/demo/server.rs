@@ -96,11 +96,25 @@ impl StandIn {
 /// How a person starts the same server.
 pub(super) fn command_line(files: &DemoFiles, port: u16) -> String {
     format!(
-        "MSSQL_SIM_PASSWORD=$(cat {}) mssql-sim --listen 127.0.0.1:{port} --data {} --user sa --cert-out {}",
+        "MSSQL_SIM_PASSWORD=$(cat {}) {} --listen 127.0.0.1:{port} --data {} --user sa --cert-out {}",
         files.password.display(),
+        program("mssql-sim"),
         files.server_data.display(),
         files.certificate.display()
     )
+}
+
+/// How a person calls a binary that stands where this one does: as short as the working directory allows.
+pub(super) fn program(name: &str) -> String {
+    let Ok(own) = std::env::current_exe() else {
+        return name.to_owned();
+    };
+    let path = own.with_file_name(name);
+    let here = std::env::current_dir().ok();
+    match here.as_deref().and_then(|here| path.strip_prefix(here).ok()) {
+        Some(relative) => relative.display().to_string(),
+        None => path.display().to_string(),
+    }
 }
 
 async fn ready_port(stdout: tokio::process::ChildStdout) -> Option<u16> {

@@ -4,8 +4,8 @@ mod chains;
 mod components;
 mod refusals;
 
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use arrow::array::{
     Array, ArrayRef, AsArray, DictionaryArray, Int32Array, RecordBatch, StringArray, TimestampMicrosecondArray,
@@ -21,25 +21,47 @@ use crate::shape::{ColumnShape, META_BEFORE, TableShape};
 const SECRET: &[u8] = b"0123456789abcdef";
 const TAG_OF_ANNA: &str = "2c7e090d4e901cde2fe3094fdbc526911b4ab0a2927b3b789c9159bf59c02330";
 
-/// A directory with components under their own names, and an engine for it.
+/// An engine over a directory with components under their own names.
 struct Bench {
-    dir: tempfile::TempDir,
+    dir: PathBuf,
     engine: Arc<Engine>,
+    /// Removes a directory of its own.
+    _own: Option<tempfile::TempDir>,
 }
 
+/// The engine that most tests share, so that a component is compiled once, and the guests that it has already.
+static SHARED: Mutex<Option<(tempfile::TempDir, Arc<Engine>)>> = Mutex::new(None);
+
 impl Bench {
+    /// The shared engine, with these guests among others.
     fn new(guests: &[&str]) -> Bench {
-        let dir = tempfile::tempdir().unwrap();
-        for guest in guests {
-            let file = dir.path().join(format!("{guest}.wasm"));
-            std::fs::copy(sluice_test_guests::component(guest), file).unwrap();
+        let mut shared = SHARED.lock().unwrap();
+        let (dir, engine) = shared.get_or_insert_with(|| {
+            let dir = tempfile::tempdir().unwrap();
+            let engine = Engine::new(Some(dir.path().to_owned()), &[]).unwrap();
+            (dir, engine)
+        });
+        copy(guests, dir.path());
+        Bench {
+            dir: dir.path().to_owned(),
+            engine: Arc::clone(engine),
+            _own: None,
         }
-        let engine = Engine::new(Some(dir.path().to_owned()), &[]).unwrap();
-        Bench { dir, engine }
+    }
+
+    /// An engine and a directory that no other test sees.
+    fn own(guests: &[&str]) -> Bench {
+        let dir = tempfile::tempdir().unwrap();
+        copy(guests, dir.path());
+        Bench {
+            dir: dir.path().to_owned(),
+            engine: Engine::new(Some(dir.path().to_owned()), &[]).unwrap(),
+            _own: Some(dir),
+        }
     }
 
     fn path(&self) -> &Path {
-        self.dir.path()
+        &self.dir
     }
 
     fn open(&self, specs: &[TransformSpec], protect: &[&str]) -> Result<Chain, TransformError> {
@@ -54,6 +76,18 @@ impl Bench {
         match self.open(&[spec], &[]) {
             Ok(chain) => chain.apply(&four()).unwrap_err(),
             Err(error) => error,
+        }
+    }
+}
+
+/// Renames into place, because other tests may be looking.
+fn copy(guests: &[&str], dir: &Path) {
+    for guest in guests {
+        let file = dir.join(format!("{guest}.wasm"));
+        if !file.exists() {
+            let partial = dir.join(format!("{guest}.partial"));
+            std::fs::copy(sluice_test_guests::component(guest), &partial).unwrap();
+            std::fs::rename(partial, file).unwrap();
         }
     }
 }

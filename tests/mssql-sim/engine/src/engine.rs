@@ -21,7 +21,6 @@ use crate::{
     error::{SqlResult, cannot_open_database, login_failed, sql_error, storage_fault},
     exec::Session,
     functions::now_local,
-    result::SqlError,
 };
 
 /// Which SQL Server the stand-in shows itself as.
@@ -401,9 +400,4 @@ fn hash(salt: &[u8], password: &str) -> Vec<u8> {
     hasher.update(salt);
     hasher.update(password.as_bytes());
     hasher.finalize().to_vec()
-}
-
-/// A wrong login as the wire sends it next to a 4060.
-pub fn login_failed_for(user: &str) -> SqlError {
-    login_failed(user)
 }

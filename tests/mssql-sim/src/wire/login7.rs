@@ -127,7 +127,7 @@ pub(crate) mod tests {
         body[4..8].copy_from_slice(&TDS_7_4.to_le_bytes());
         body[8..12].copy_from_slice(&8000_u32.to_le_bytes());
         body[27] = FLAGS3_EXTENSION;
-        let mut put = |body: &mut Vec<u8>, at: usize, bytes: Vec<u8>, scale: usize| {
+        let put = |body: &mut Vec<u8>, at: usize, bytes: Vec<u8>, scale: usize| {
             let offset = body.len() as u16;
             let count = (bytes.len() / scale) as u16;
             body[at..at + 2].copy_from_slice(&offset.to_le_bytes());

@@ -229,10 +229,10 @@ pub fn expand(expected: &str) -> String {
 pub fn check(rows: &[Vec<Option<String>>], nullable: bool, adjust: impl Fn(&Column, String) -> String) {
     assert_eq!(rows.len(), if nullable { 3 } else { 2 });
     for (at, column) in COLUMNS.iter().enumerate() {
-        for row in 0..2 {
-            let expected = adjust(column, expand(column.expected[row]));
+        for (row, (found, expected)) in rows.iter().zip(column.expected).enumerate() {
+            let expected = adjust(column, expand(expected));
             assert_eq!(
-                rows[row][at].as_deref(),
+                found[at].as_deref(),
                 Some(expected.as_str()),
                 "{} of row {}",
                 column.name,

@@ -289,6 +289,7 @@ async fn several_result_sets_counts_and_errors_come_in_order() {
             QueryItem::Row(row) => format!("{:?}", row.get::<i32, _>(0).unwrap()),
         });
     }
+    drop(stream);
     assert_eq!(seen, ["id", "1", "2", "3", "name,id", "n", "3"]);
     assert_eq!(
         client
@@ -390,7 +391,7 @@ async fn a_transaction_is_seen_by_others_only_when_it_commits() {
         .into_results()
         .await
         .unwrap();
-    let mut count = async |reader: &mut tiberius::Client<_>| {
+    let count = async |reader: &mut tiberius::Client<_>| {
         let row = reader
             .simple_query("SELECT COUNT(*) FROM dbo.t")
             .await

@@ -16,7 +16,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 pub use permissions::{Action, Grant};
-pub use store::{ObjectChange, load, put, remove};
+pub use store::{load, put, remove};
 pub use views::{CatalogView, system_view};
 
 use crate::{

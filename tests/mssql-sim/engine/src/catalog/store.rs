@@ -2,12 +2,9 @@
 
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, Result, params};
+use rusqlite::{Connection, Result, params};
 
 use super::{Catalog, Object};
-
-/// An object to write or remove, by id.
-pub type ObjectChange = (i64, Option<Object>);
 
 /// The catalogue as the connection's transaction sees it, starting from a cached one.
 ///
@@ -67,15 +64,4 @@ pub fn remove(conn: &Connection, version: i64, id: i64) -> Result<()> {
     conn.prepare_cached("UPDATE main._sim_object SET version = ?2, json = NULL WHERE id = ?1")?
         .execute(params![id, version])?;
     Ok(())
-}
-
-/// The highest version that the file has seen.
-pub(crate) fn last_version(conn: &Connection) -> Result<i64> {
-    Ok(conn
-        .query_row("SELECT max(version) FROM main._sim_object", [], |row| {
-            row.get::<_, Option<i64>>(0)
-        })
-        .optional()?
-        .flatten()
-        .unwrap_or(0))
 }

@@ -348,7 +348,9 @@ fn dispatch(session: &mut Session, procedure: &Procedure, args: &Arguments, sink
                 "delete_insert" => false,
                 "before_after" => true,
                 _ => {
-                    return Err(sql_error(50000, 16, "mssql-sim: @form is N'delete_insert' or N'before_after'.").into());
+                    return Err(
+                        sql_error(50000, 16, "mssql-sim: @form is N'delete_insert' or N'before_after'.").into(),
+                    );
                 }
             };
             change_settings(session, |s| s.key_update_in_place = in_place)?;

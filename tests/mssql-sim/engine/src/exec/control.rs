@@ -322,6 +322,7 @@ impl Session {
                 "IDENTITY_INSERT" => {
                     let (table, switch) = value.rsplit_once(' ').unwrap_or((value, ""));
                     let parts = crate::context::split_name(table);
+                    self.context()?;
                     let table = self.table(&parts)?;
                     self.settings.identity_insert = (switch == "ON").then_some(table.id);
                 }

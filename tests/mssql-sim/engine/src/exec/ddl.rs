@@ -60,7 +60,7 @@ impl Session {
                 self.write(|s| names.iter().try_for_each(|n| s.drop_table(n, *if_exists)))
             }
             Kind::AlterTable { table, change, text } => self.write(|s| s.alter_table(table, change, text)),
-            Kind::CreateIndex { table, key, .. } => self.write(|s| s.add_key(table, key)),
+            Kind::CreateIndex { table, key } => self.write(|s| s.add_key(table, key)),
             Kind::DropIndex { name, table } => self.write(|s| s.drop_key(table, name, false)),
             Kind::Truncate(name) => self.write(|s| s.truncate(name)),
             _ => Err(not_supported("statement")),

@@ -23,7 +23,7 @@ use crate::{
 enum Slot {
     /// The value at this position of the source row.
     Given(usize),
-    Default(sqlparser::ast::Expr),
+    Default(Box<sqlparser::ast::Expr>),
     Identity,
     Null,
 }
@@ -327,7 +327,7 @@ fn slots(table: &Table, given: &[usize], explicit: bool) -> SqlResult<Vec<Slot>>
                 };
             }
             Ok(match &column.default {
-                Some(text) => Slot::Default(parse_expression(text)?),
+                Some(text) => Slot::Default(Box::new(parse_expression(text)?)),
                 None => Slot::Null,
             })
         })

@@ -3,6 +3,7 @@
 mod cdc;
 mod language;
 mod security;
+mod throughput;
 mod types;
 
 use std::sync::Arc;

@@ -117,14 +117,14 @@ impl Batch<'_> {
                 let columns = self.key_columns()?;
                 self.rest_of_statement();
                 let key = KeySpec {
-                    name: Some(name.clone()),
+                    name: Some(name),
                     columns,
                     unique,
                     primary: false,
                     constraint: false,
                     clustered,
                 };
-                Ok(Kind::CreateIndex { name, table, key })
+                Ok(Kind::CreateIndex { table, key })
             }
             ("DROP", "INDEX") => {
                 self.skip(2);

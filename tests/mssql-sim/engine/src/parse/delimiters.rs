@@ -41,13 +41,31 @@ pub(super) fn with_delimiters(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> 
     let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len() + 8);
     let mut depth = 0_i32;
     let mut last_word = String::new();
-    for token in tokens {
+    let mut tokens = tokens
+        .into_iter()
+        .filter(|t| !matches!(t.token, Token::Whitespace(_)))
+        .peekable();
+    while let Some(token) = tokens.next() {
         match &token.token {
-            Token::Whitespace(_) => continue,
             Token::LParen => depth += 1,
             Token::RParen => depth -= 1,
             Token::Word(word) if word.quote_style.is_none() => {
                 let upper = word.value.to_ascii_uppercase();
+                // A query's OPTION (…) holds hints, which change nothing here.
+                if upper == "OPTION" && depth == 0 && tokens.peek().is_some_and(|t| t.token == Token::LParen) {
+                    let mut inner = 0;
+                    for skipped in tokens.by_ref() {
+                        match skipped.token {
+                            Token::LParen => inner += 1,
+                            Token::RParen => inner -= 1,
+                            _ => {}
+                        }
+                        if inner == 0 {
+                            break;
+                        }
+                    }
+                    continue;
+                }
                 let starts = depth == 0
                     && STARTERS.contains(&upper.as_str())
                     && !matches!(

@@ -111,7 +111,6 @@ pub enum Kind {
         text: String,
     },
     CreateIndex {
-        name: String,
         table: Vec<String>,
         key: KeySpec,
     },
@@ -348,11 +347,6 @@ impl<'a> Batch<'a> {
         self.semicolons();
         let line = self.line();
         let kind = self.kind()?;
-        // OPTION (…) of a query is a hint.
-        if self.peek_word(0) == "OPTION" {
-            self.p.advance_token();
-            self.skip_parentheses()?;
-        }
         Ok(Statement { line, kind })
     }
 

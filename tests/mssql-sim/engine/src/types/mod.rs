@@ -14,9 +14,9 @@ pub use calendar::{
     DAYS_MAX, TICKS_PER_DAY, TICKS_PER_SECOND, civil_from_days, days_from_civil, last_day_of_month, round_to_datetime,
     weekday,
 };
-pub use collation::{Like, compare_text, fold, to_code_page};
-pub use convert::{assign, convert, convert_styled, implicit_allowed, round_ticks};
-pub use decimal::{divide_rounded, parse_decimal, pow10, rescale};
+pub use collation::{Like, compare_text, fold};
+pub use convert::{assign, convert, convert_styled, implicit_allowed};
+pub use decimal::{parse_decimal, pow10, rescale};
 pub use storage::{decode, decode_into, encode, encode_owned};
 pub use text_form::{to_text, type_default_text};
 pub use type_name::{code_of, common_type, parse_type, rank, type_of_code};

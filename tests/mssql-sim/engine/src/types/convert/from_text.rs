@@ -170,17 +170,17 @@ pub(super) fn temporal(text: &str, from: SqlType, to: SqlType, style: i64) -> Sq
     }
     let (rest, offset) = split_offset(trimmed).ok_or_else(date_conversion)?;
     let (date, time) = split_time(rest);
-    let days = match date {
-        "" => 693_595,
-        text => match date_parts(text, style).ok_or_else(date_conversion)? {
-            (y, m, d) => days_from_civil(y, m, d).ok_or_else(|| {
-                if matches!(to, SqlType::DateTime | SqlType::SmallDateTime) {
-                    date_out_of_range(&from.to_string(), &to.to_string())
-                } else {
-                    date_conversion()
-                }
-            })?,
-        },
+    let days = if date.is_empty() {
+        693_595
+    } else {
+        let (y, m, d) = date_parts(date, style).ok_or_else(date_conversion)?;
+        days_from_civil(y, m, d).ok_or_else(|| {
+            if matches!(to, SqlType::DateTime | SqlType::SmallDateTime) {
+                date_out_of_range(&from.to_string(), &to.to_string())
+            } else {
+                date_conversion()
+            }
+        })?
     };
     let time = match time {
         "" => 0,
