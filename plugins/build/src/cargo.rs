@@ -139,7 +139,11 @@ pub(crate) fn compile(toolchain: &Toolchain, request: &BuildRequest, package: &P
 
 /// The files that the module is made from, by the compiler's own account (the `.d` file beside the module).
 pub(crate) fn inputs(module: &Path, package: &Package) -> Vec<PathBuf> {
-    let mut inputs = BTreeSet::from([package.manifest.clone(), package.workspace.join("Cargo.lock")]);
+    let mut inputs = BTreeSet::from([
+        package.manifest.clone(),
+        package.workspace.join("Cargo.toml"),
+        package.workspace.join("Cargo.lock"),
+    ]);
     let listed = std::fs::read_to_string(module.with_extension("d")).unwrap_or_default();
     let outside = [cargo_home(), Some(PathBuf::from("/usr/lib/rustlib"))];
     for path in dep_info(&listed) {

@@ -84,6 +84,18 @@ impl<'a> Response<'a> {
         tokens::env_change(&mut self.out.writer.tokens, change);
     }
 
+    /// A change that the statement which ended last brought about: it stands before that statement's DONE.
+    pub(crate) fn env_change_of_last(&mut self, change: EnvChange<'_>) {
+        let done = self.pending.take();
+        tokens::env_change(&mut self.out.writer.tokens, change);
+        self.pending = done;
+    }
+
+    /// Forgets the DONE of the statement that ended last: it is part of a request that has one DONE in all.
+    pub(crate) fn forget_done(&mut self) {
+        self.pending = None;
+    }
+
     /// Ends a procedure call: its status, its output handle, and DONEPROC, which waits like every DONE.
     pub(crate) fn end_procedure(&mut self, handle: Option<(u16, &str, i32)>) {
         self.release(true);

@@ -329,7 +329,7 @@ impl ClientSession {
         if self.transaction != 0 && !open {
             // Both say that there is none any more; they differ only in what the client may log.
             let rolled_back = response.has_failed() || text.to_ascii_lowercase().contains("rollback");
-            response.env_change(if rolled_back {
+            response.env_change_of_last(if rolled_back {
                 EnvChange::TransactionRolledBack(self.transaction)
             } else {
                 EnvChange::TransactionCommitted(self.transaction)
@@ -338,7 +338,7 @@ impl ClientSession {
         } else if self.transaction == 0 && open {
             self.last_transaction += 1;
             self.transaction = (self.id << 32) | self.last_transaction;
-            response.env_change(EnvChange::TransactionBegun(self.transaction));
+            response.env_change_of_last(EnvChange::TransactionBegun(self.transaction));
         }
     }
 
@@ -352,9 +352,10 @@ impl ClientSession {
             name => format!("BEGIN TRANSACTION [{}]", name.replace(']', "]]")),
         };
         let mut then_begin = false;
+        let mut level = "";
         let text = match request {
             TransactionRequest::Begin { isolation, name } => {
-                let level = match isolation {
+                level = match isolation {
                     1 => "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; ",
                     2 => "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; ",
                     3 => "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; ",
@@ -362,7 +363,7 @@ impl ClientSession {
                     5 => "SET TRANSACTION ISOLATION LEVEL SNAPSHOT; ",
                     _ => "",
                 };
-                format!("{level}{}", begin(&name))
+                begin(&name)
             }
             TransactionRequest::Commit { then_begin: next, .. } => {
                 then_begin = next;
@@ -377,8 +378,13 @@ impl ClientSession {
             }
             TransactionRequest::Save { name } => format!("SAVE TRANSACTION [{}]", name.replace(']', "]]")),
         };
+        if !level.is_empty() {
+            self.batch(level, response)?;
+            response.forget_done();
+        }
         self.batch(&text, response)?;
         if then_begin {
+            response.forget_done();
             self.batch("BEGIN TRANSACTION", response)?;
         }
         Ok(())

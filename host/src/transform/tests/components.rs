@@ -78,6 +78,91 @@ fn another_version_of_the_contract_is_refused_by_name() {
     assert_eq!(error.kind(), ErrorKind::ComponentRefused);
 }
 
+#[test]
+fn a_core_module_with_metadata_is_made_a_component() {
+    let bench = Bench::own(&["upper", "unknown-import"]);
+    let write = |name: &str, module: &[u8]| std::fs::write(bench.path().join(name), module).unwrap();
+    let upper_of = |plugin: &str| TransformSpec {
+        plugin: plugin.into(),
+        ..upper()
+    };
+    let bare = core_module(&bench, "upper");
+    let module = with_metadata(bare.clone());
+    write("core.wasm", &module);
+    let chain = bench.open(&[upper_of("core")], &["name"]).unwrap();
+    let plain = bench.open(&[upper()], &["name"]).unwrap();
+    assert_eq!(chain.apply(&four()).unwrap().batch, plain.apply(&four()).unwrap().batch);
+    // The version came with the component's section, which a core module does not have.
+    assert_eq!(chain.provenance()[0].version, "unversioned");
+
+    write("bare.wasm", &bare);
+    let error = bench.fails(upper_of("bare"));
+    assert!(
+        error.to_string().contains("a core module without WIT metadata"),
+        "{error}"
+    );
+    write("later.wasm", &replaced(&module, b"transform@0.1.0", b"transform@9.1.0"));
+    let error = bench.fails(upper_of("later"));
+    assert!(
+        error.to_string().contains("written for sluice:transform@9.1.0"),
+        "{error}"
+    );
+    // Packages that refer to each other in a circle would make `wit-component` recurse without end.
+    let once = memchr::memmem::find(&module, b"types@0.1.0").unwrap();
+    let mut circle = module.clone();
+    circle[once..once + 11].copy_from_slice(b"types@0.2.0");
+    write("circle.wasm", &circle);
+    let error = bench.fails(upper_of("circle"));
+    assert_eq!(error.kind(), ErrorKind::ComponentRefused, "{error}");
+
+    let foreign = core_module(&bench, "unknown-import");
+    write("foreign.wasm", &with_metadata(foreign));
+    let error = bench.fails(upper_of("foreign"));
+    assert!(
+        error
+            .to_string()
+            .contains("the component imports `test:unknown/secrets`"),
+        "{error}"
+    );
+}
+
+/// The first core module inside a guest.
+fn core_module(bench: &Bench, guest: &str) -> Vec<u8> {
+    let component = std::fs::read(bench.path().join(format!("{guest}.wasm"))).unwrap();
+    let inside = wasmparser::Parser::new(0)
+        .parse_all(&component)
+        .find_map(|payload| match payload.unwrap() {
+            wasmparser::Payload::ModuleSection { unchecked_range, .. } => Some(unchecked_range),
+            _ => None,
+        });
+    component[inside.unwrap()].to_vec()
+}
+
+/// The module with the metadata of world `plugin`, as `wit-bindgen` leaves it.
+fn with_metadata(mut module: Vec<u8>) -> Vec<u8> {
+    let mut resolve = wit_parser::Resolve::default();
+    let wit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wit/0.1.0");
+    let (id, _) = resolve.push_dir(wit).unwrap();
+    let world = resolve.select_world(&[id], Some("plugin")).unwrap();
+    wit_component::embed_component_metadata(&mut module, &resolve, world, wit_component::StringEncoding::UTF8).unwrap();
+    module
+}
+
+#[test]
+fn asynchronous_exports_are_refused() {
+    let bench = Bench::own(&[]);
+    // An empty component with one canonical function: lift core function 0 as type 0, with the one option `async`.
+    let component = b"\0asm\x0d\0\x01\0\x08\x07\x01\x00\x00\x00\x01\x06\x00";
+    std::fs::write(bench.path().join("later.wasm"), component).unwrap();
+    let error = bench.fails(TransformSpec::new("later"));
+    assert!(
+        error
+            .to_string()
+            .contains("the component exports asynchronous functions"),
+        "{error}"
+    );
+}
+
 fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     let mut out = bytes.to_vec();
     let mut at = 0;

@@ -129,7 +129,7 @@ mod tests {
                 asks_fed_auth: true
             }
         );
-        assert_eq!(bytes[36..42], [16, 0, 0x10, 0x27, 0, 0]);
+        assert_eq!(bytes[31..37], [16, 0, 0x10, 0x27, 0, 0]);
     }
 
     #[test]

@@ -65,12 +65,13 @@ fn text(value: &ColumnValues, ty: &str) -> Option<String> {
         ColumnValues::Bytes(value) => value.iter().map(|byte| format!("{byte:02X}")).collect(),
         ColumnValues::Uuid(value) => value.to_string().to_uppercase(),
         ColumnValues::Date(value) => date_text(value.get_days()),
-        ColumnValues::Time(value) => time_text(value.time_nanoseconds / 100),
+        // The driver's field counts units of 100 ns, whatever its name says.
+        ColumnValues::Time(value) => time_text(value.time_nanoseconds),
         ColumnValues::DateTime2(value) => {
             format!(
                 "{} {}",
                 date_text(value.days),
-                time_text(value.time.time_nanoseconds / 100)
+                time_text(value.time.time_nanoseconds)
             )
         }
         ColumnValues::DateTime(value) => {

@@ -296,9 +296,11 @@ impl Binder<'_> {
             }
         };
         if let Some((sql_name, columns)) = &frame.recursive {
-            // Within and after a recursive CTE its SQLite name stands for it.
+            // Within and after a recursive CTE its SQLite name stands for it, and SQLite wants it bare in FROM.
             let columns = renamed(columns);
-            return self.derived(&format!("SELECT * FROM {sql_name}"), &columns, alias, sources);
+            let whole = self.derived("", &columns, alias, sources)?;
+            let x = whole.rsplit(' ').next().unwrap_or("x");
+            return Ok(format!("{sql_name} AS {x}"));
         }
         // A CTE sees those before it, not itself.
         let hidden = self.ctes.split_off(at);

@@ -14,7 +14,7 @@ use crate::{
 ///
 /// # Errors
 /// 102 for a literal that T-SQL does not have.
-pub(super) fn literal(literal: &Literal) -> SqlResult<Bound> {
+pub fn literal(literal: &Literal) -> SqlResult<Bound> {
     match literal {
         Literal::Number(text, _) => number(text),
         Literal::SingleQuotedString(text) => {

@@ -16,6 +16,7 @@ use std::collections::HashMap;
 use rusqlite::types::Value as Stored;
 
 pub use from::read_table;
+pub use literal::literal;
 pub use query::{BoundQuery, OutputColumn};
 pub use scope::{Scope, Source, SourceColumn};
 

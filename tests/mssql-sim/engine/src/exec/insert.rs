@@ -10,7 +10,7 @@ use super::{
     writer::Writer,
 };
 use crate::{
-    bind::{Binder, Scope},
+    bind::{Binder, Code, Scope, literal},
     catalog::{Action, Column, Table},
     context::StatementContext,
     error::{SqlResult, invalid_column, sql_error},
@@ -199,6 +199,13 @@ impl Session {
         expr: &sqlparser::ast::Expr,
         frame: &Frame,
     ) -> SqlResult<Value> {
+        if let sqlparser::ast::Expr::Value(plain) = expr {
+            let bound = literal(&plain.value)?;
+            return match bound.code {
+                Code::Const(value) if !bound.untyped => writer.fit(column, value, bound.ty),
+                _ => Ok(Value::Null),
+            };
+        }
         let mut binder = Binder::new(ctx, &frame.vars);
         binder.fold_volatile = true;
         let bound = binder.expr(expr, &Scope::default()).map_err(|e| match e.number {
@@ -214,7 +221,7 @@ impl Session {
             return Ok(Value::Null);
         }
         let (value, ty) = match bound.code {
-            crate::bind::Code::Const(value) => (value, bound.ty),
+            Code::Const(value) => (value, bound.ty),
             _ => self.evaluate(binder, &bound)?,
         };
         writer.fit(column, value, ty)

@@ -97,7 +97,13 @@ pub(super) fn with_delimiters(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> 
             }
             _ => {}
         }
-        last_word = token.token.to_string();
+        last_word.clear();
+        match token.token {
+            Token::Comma => last_word.push(','),
+            Token::Period => last_word.push('.'),
+            Token::RParen => last_word.push(')'),
+            _ => {}
+        }
         out.push(token);
     }
     out

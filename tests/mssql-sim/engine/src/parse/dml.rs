@@ -1,7 +1,8 @@
 //! INSERT, UPDATE and DELETE.
 
 use sqlparser::{
-    ast::{Expr, Ident, Query, SelectItem, TableWithJoins},
+    ast::{Expr, Ident, Query, SelectItem, TableWithJoins, Value as Literal},
+    keywords::Keyword,
     tokenizer::Token,
 };
 
@@ -132,7 +133,12 @@ impl Batch<'_> {
             self.expect(&Token::LParen)?;
             let mut row = Vec::with_capacity(rows.first().map_or(8, Vec::len));
             loop {
-                row.push(if self.word("DEFAULT") { None } else { Some(self.expr()?) });
+                let value = match self.plain_literal() {
+                    Some(literal) => Some(literal),
+                    None if self.word("DEFAULT") => None,
+                    None => Some(self.expr()?),
+                };
+                row.push(value);
                 if !self.token(&Token::Comma) {
                     break;
                 }
@@ -143,6 +149,26 @@ impl Batch<'_> {
                 return Ok(rows);
             }
         }
+    }
+
+    /// A literal that is a whole value of a row. Rows of a thousand values come this way; the general parser asks of each
+    /// one whether it is a type, a function or an operand.
+    fn plain_literal(&mut self) -> Option<Expr> {
+        if !matches!(self.p.peek_nth_token_ref(1).token, Token::Comma | Token::RParen) {
+            return None;
+        }
+        let token = self.p.peek_token_ref();
+        let value = match &token.token {
+            Token::Number(n, long) => Literal::Number(n.clone(), *long),
+            Token::SingleQuotedString(t) => Literal::SingleQuotedString(t.clone()),
+            Token::NationalStringLiteral(t) => Literal::NationalStringLiteral(t.clone()),
+            Token::HexStringLiteral(t) => Literal::HexStringLiteral(t.clone()),
+            Token::Word(w) if w.keyword == Keyword::NULL => Literal::Null,
+            _ => return None,
+        };
+        let literal = Expr::Value(value.with_span(token.span));
+        self.p.advance_token();
+        Some(literal)
     }
 
     pub(super) fn update(&mut self) -> SqlResult<Kind> {

@@ -224,7 +224,7 @@ fn dml_changes_rows() {
     assert_eq!(error(&mut s, "INSERT seq (id, v) VALUES (1, 1)"), 544);
     ok(
         &mut s,
-        "SET IDENTITY_INSERT dbo.seq ON; INSERT seq (id, v) VALUES (100, 1); SET IDENTITY_INSERT dbo.seq OFF; INSERT seq (v) VALUES (3)",
+        "SET IDENTITY_INSERT dbo.seq ON; INSERT seq (id, v) VALUES (100, 9); SET IDENTITY_INSERT dbo.seq OFF; INSERT seq (v) VALUES (3)",
     );
     assert_eq!(one(&mut s, "SELECT MAX(id) FROM seq"), int(105));
     ok(&mut s, "CREATE UNIQUE INDEX ux ON seq (v)");
