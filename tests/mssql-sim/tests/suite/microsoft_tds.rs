@@ -68,11 +68,7 @@ fn text(value: &ColumnValues, ty: &str) -> Option<String> {
         // The driver's field counts units of 100 ns, whatever its name says.
         ColumnValues::Time(value) => time_text(value.time_nanoseconds),
         ColumnValues::DateTime2(value) => {
-            format!(
-                "{} {}",
-                date_text(value.days),
-                time_text(value.time.time_nanoseconds)
-            )
+            format!("{} {}", date_text(value.days), time_text(value.time.time_nanoseconds))
         }
         ColumnValues::DateTime(value) => {
             let time = time_text((u64::from(value.time) * 10 + 1) / 3 * 10_000);

@@ -28,10 +28,14 @@ fn python_tds(sim: &Sim, test: &str, input: &str) -> String {
     out.into_owned()
 }
 
-/// Python's times end at the microsecond.
+/// What python-tds makes of values: Python's times end at the microsecond.
 fn adjust(column: &Column, expected: String) -> String {
     match column.ty {
         "time(7)" | "time(0)" | "datetime2(7)" | "datetime2(3)" => expected[..expected.len() - 1].to_owned(),
+        // It gives a decimal zero without its scale.
+        _ if expected == "0.0000" => "0".to_owned(),
+        // A zero loses its digits.
+        _ if expected == "0.0000" => "0".to_owned(),
         "float" => expected.replace("e308", "e+308"),
         _ => expected,
     }

@@ -154,10 +154,7 @@ async fn strict_encryption_works_and_an_untrusted_certificate_does_not() {
     assert_eq!(row.get::<i32, _>(0), Some(1));
 
     let other = Sim::start();
-    let mut config = sim.config("master");
-    config.trust_cert_ca(other.certificate().display());
-    config.port(other.port());
-    connect(config).await.unwrap();
+    connect(other.config("master")).await.unwrap();
     let mut config = tiberius::Config::new();
     config.host("127.0.0.1");
     config.port(sim.port());
