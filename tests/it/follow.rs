@@ -160,3 +160,27 @@ async fn a_changed_chain_stops_the_table_until_the_user_says_so() {
     let events: Vec<String> = facts.texts("event").into_iter().flatten().collect();
     assert_eq!(events, ["transform_set", "transform_changed"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_checkpoint_does_not_grow_without_end() {
+    let (server, mut project) = set_up().await;
+    let statements: Vec<String> = (0..220)
+        .map(|id| format!("INSERT INTO dbo.t VALUES ({id}, N'x')"))
+        .collect();
+    server.exec("sales", &statements.join(";\n")).await;
+    project.edit("trigger = \"100ms\"", "trigger = \"100ms\"\nmax_commits_per_batch = 1");
+    let run = project.once().ok();
+    assert_eq!(run.table("dbo_t")["batches"], 220);
+    for folder in ["offsets", "commits"] {
+        let kept = std::fs::read_dir(project.lake().join("checkpoints/dbo_t").join(folder))
+            .expect("readable")
+            .count();
+        assert!((100..170).contains(&kept), "{kept} files in {folder}");
+    }
+    server.exec("sales", "INSERT INTO dbo.t VALUES (1000, N'x')").await;
+    project.once().ok();
+    assert_eq!(
+        rows_of(&project.bronze("dbo_t"), &["_start_lsn"]).expect("rows").len(),
+        221
+    );
+}

@@ -28,6 +28,9 @@ use super::{StreamError, millis, position};
 /// Chunks that are read and wait: one is read while another is transformed and staged.
 const CHUNKS_WAITING: usize = 1;
 
+/// Batches from one look at what the checkpoint can lose to the next.
+const PRUNE_EVERY: i64 = 50;
+
 /// What a batch's rows were, and what they cost.
 #[derive(Debug, Default)]
 struct Tally {
@@ -386,7 +389,18 @@ impl OpenTable {
             entries: self.entries(&record),
             verdict: self.verdict(planned.end, status),
         };
-        self.publisher.publish(committed).await
+        self.publisher.publish(committed).await?;
+        self.prune(planned.batch_id).await
+    }
+
+    /// Now and then, what the checkpoint no longer needs is removed. Commits whose facts are not written stay.
+    async fn prune(&self, newest: BatchId) -> Result<(), StreamError> {
+        if newest.0 == 0 || newest.0 % PRUNE_EVERY != 0 {
+            return Ok(());
+        }
+        let published = self.publisher.published();
+        let checkpoint = self.checkpoint.clone();
+        blocking(move || checkpoint.prune(published)).await
     }
 
     fn count(&mut self, tally: &Tally) {

@@ -1,14 +1,16 @@
 //! Facts, then the verdict, for batches that are committed: behind the stream, in order, many streams in one commit.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Classify, chain};
-use crate::facts::{FactsEntry, FactsWriter};
+use crate::facts::{FactsEntry, FactsKey, FactsWriter};
 use crate::failpoint;
+use crate::identity::BatchId;
 use crate::lake::LakeError;
 use crate::lsn::{Offset, UtcMicros};
 use crate::report::Event;
@@ -33,6 +35,8 @@ pub(super) struct Publisher {
     queue: Option<mpsc::Sender<Committed>>,
     task: Option<JoinHandle<Result<Option<UtcMicros>, StreamError>>>,
     closing: CancellationToken,
+    /// The newest batch whose facts are written; −1 before the first.
+    published: Arc<AtomicI64>,
 }
 
 impl Publisher {
@@ -45,6 +49,7 @@ impl Publisher {
     ) -> Publisher {
         let (queue, waiting) = mpsc::channel(WAITING);
         let closing = CancellationToken::new();
+        let published = Arc::new(AtomicI64::new(-1));
         let work = Work {
             shared,
             instance,
@@ -52,12 +57,19 @@ impl Publisher {
             verdicts,
             finalized,
             closing: closing.clone(),
+            published: Arc::clone(&published),
         };
         Publisher {
             queue: Some(queue),
             task: Some(tokio::spawn(work.run(waiting))),
             closing,
+            published,
         }
+    }
+
+    /// The newest batch of this run whose facts are written.
+    pub(super) fn published(&self) -> Option<BatchId> {
+        Some(BatchId(self.published.load(Ordering::Acquire))).filter(|batch| batch.0 >= 0)
     }
 
     /// Hands a batch over. An error is the one that stopped the publisher.
@@ -96,6 +108,7 @@ struct Work {
     finalized: Option<UtcMicros>,
     /// The stream ends: groups are written now, not when their second is over.
     closing: CancellationToken,
+    published: Arc<AtomicI64>,
 }
 
 impl Work {
@@ -104,6 +117,11 @@ impl Work {
         // Everything that waits goes together: its rows in one commit, its last verdict instead of each.
         while waiting.recv_many(&mut group, WAITING).await > 0 {
             let mut last = None;
+            let newest = group
+                .iter()
+                .flat_map(|committed| &committed.entries)
+                .filter_map(batch_of)
+                .max();
             let appends: Vec<_> = group
                 .drain(..)
                 .flat_map(|committed: Committed| {
@@ -116,6 +134,9 @@ impl Work {
                 .unless_closing(futures::future::join_all(appends), self.facts.flush())
                 .await;
             appended.into_iter().collect::<Result<(), StreamError>>()?;
+            if let Some(newest) = newest {
+                self.published.store(newest.0, Ordering::Release);
+            }
             failpoint::pass(failpoint::AFTER_FACTS);
             if let Some(update) = last {
                 self.advance(update).await?;
@@ -189,5 +210,13 @@ impl Work {
             });
             tokio::time::sleep(pause).await;
         }
+    }
+}
+
+/// The batch that an entry is about; `None` for an event.
+fn batch_of(entry: &FactsEntry) -> Option<BatchId> {
+    match entry.key {
+        FactsKey::Batch(batch) => Some(batch),
+        FactsKey::Event(_) => None,
     }
 }

@@ -34,8 +34,6 @@ fn adjust(column: &Column, expected: String) -> String {
         "time(7)" | "time(0)" | "datetime2(7)" | "datetime2(3)" => expected[..expected.len() - 1].to_owned(),
         // It gives a decimal zero without its scale.
         _ if expected == "0.0000" => "0".to_owned(),
-        // A zero loses its digits.
-        _ if expected == "0.0000" => "0".to_owned(),
         "float" => expected.replace("e308", "e+308"),
         _ => expected,
     }
