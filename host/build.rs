@@ -1,7 +1,7 @@
 //! Builds the standard components from source, so that they come inside the binary and no `.wasm` is committed.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use sluice_component_build::{BuildRequest, build_component};
 
@@ -18,7 +18,9 @@ fn main() {
 
 fn build() -> Result<(), String> {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
-    let plugins = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins");
+    // Asked when it runs, not when it was compiled: clones that share a target folder share this program.
+    let manifest = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").ok_or("CARGO_MANIFEST_DIR is not set")?);
+    let plugins = manifest.join("../plugins");
     // `target/<profile>/build/<package>/out`: guests share one target folder, whatever the profile of the host.
     let target = out.ancestors().nth(4).ok_or("OUT_DIR is too short")?.join("guests");
     let mut list = String::from("&[\n");
