@@ -44,9 +44,10 @@ async fn compare(rows: u64, pairs: u64) -> Result<()> {
             Command::new(std::env::current_exe()?)
                 .args(["drain", &server.port.to_string()])
                 .arg(&server.certificate),
+            rows,
         )?;
         let project = tempfile::tempdir()?;
-        let streamed = measure(&mut sluice(project.path(), &server)?)?;
+        let streamed = measure(&mut sluice(project.path(), &server)?, rows)?;
         let ratio = streamed.cpu / drained.cpu;
         say(&format!(
             "pair {pair}: sluice {:.2} CPU s ({:.2} s wall), tiberius loop {:.2} CPU s ({:.2} s wall), ratio {ratio:.2}",
@@ -86,13 +87,23 @@ struct Cost {
     wall: f64,
 }
 
-fn measure(command: &mut Command) -> Result<Cost> {
+/// Runs a child to its end. Its last line is an object with the `rows` it handled: both sides must have had all of them.
+fn measure(command: &mut Command, rows: u64) -> Result<Cost> {
     let before = children_cpu();
     let started = Instant::now();
-    let status = command.stdout(Stdio::null()).status()?;
+    let output = command.stderr(Stdio::inherit()).output()?;
     let wall = started.elapsed().as_secs_f64();
-    if !status.success() {
-        bail!("{command:?} ended with {status}");
+    if !output.status.success() {
+        bail!("{command:?} ended with {}", output.status);
+    }
+    let text = String::from_utf8(output.stdout)?;
+    let summary: serde_json::Value = text
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .rfind(|object: &serde_json::Value| object.get("rows").is_some())
+        .with_context(|| format!("{command:?} did not say how many rows it had"))?;
+    if summary["rows"] != rows {
+        bail!("{command:?} had {} rows of {rows}", summary["rows"]);
     }
     Ok(Cost {
         cpu: children_cpu() - before,
@@ -269,6 +280,6 @@ async fn drain(port: u16, certificate: &Path) -> Result<()> {
             rows += 1;
         }
     }
-    say(&format!("{rows} rows"));
+    say(&serde_json::json!({ "rows": rows }).to_string());
     Ok(())
 }
