@@ -198,9 +198,8 @@ mod tests {
     fn a_program_that_does_not_end_is_ended() {
         let mut sleep = Command::new("sleep");
         sleep.arg("30");
-        let started = Instant::now();
-        assert!(run_within(sleep, Duration::from_millis(200)).is_err());
-        assert!(started.elapsed() < Duration::from_secs(10));
+        let reason = run_within(sleep, Duration::from_millis(200)).unwrap_err();
+        assert!(reason.starts_with("no end after"), "{reason}");
     }
 
     #[test]

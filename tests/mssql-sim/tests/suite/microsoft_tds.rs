@@ -1,7 +1,7 @@
 //! Microsoft's mssql-tds 0.3: what sluice streams with.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mssql_tds::connection::client_context::ClientContext;
 use mssql_tds::connection::tds_client::{ExecuteOptions, ResultSet, StatementResult, TdsClient};
@@ -214,7 +214,6 @@ async fn a_statement_that_works_and_one_that_waits_are_both_cancelled() {
     for _ in 0..10 {
         assert!(client.next_row().await.unwrap().is_some());
     }
-    let started = Instant::now();
     client.cancel_query(20).await.unwrap();
     client.execute("SELECT 5".into(), ()).await.unwrap();
     assert_eq!(rows(&mut client).await, [[ColumnValues::Int(5)]]);
@@ -230,23 +229,20 @@ async fn a_statement_that_works_and_one_that_waits_are_both_cancelled() {
         .execute("WAITFOR DELAY '00:01:00'".into(), ExecuteOptions::new().cancel(&cancel))
         .await;
     assert!(result.is_err(), "the delay ended by itself");
-    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
 }
 
 #[tokio::test]
 async fn a_time_limit_sends_an_attention_and_the_connection_lives() {
     let sim = Sim::with_probe();
     let mut client = client(&sim, "probe").await;
-    let started = Instant::now();
     let result = client
         .execute("WAITFOR DELAY '00:01:00'".into(), ExecuteOptions::new().timeout_secs(1))
         .await;
     assert!(matches!(result, Err(Error::TimeoutError(_))), "{result:?}");
-    assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
-    if !client.is_connection_dead() {
-        client.execute("SELECT 5".into(), ()).await.unwrap();
-        assert_eq!(rows(&mut client).await, [[ColumnValues::Int(5)]]);
-    }
+    // The driver gives a connection up when its attention is not answered.
+    assert!(!client.is_connection_dead());
+    client.execute("SELECT 5".into(), ()).await.unwrap();
+    assert_eq!(rows(&mut client).await, [[ColumnValues::Int(5)]]);
 }
 
 #[tokio::test]
