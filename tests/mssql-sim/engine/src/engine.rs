@@ -216,6 +216,14 @@ impl Engine {
             me: me.clone(),
             _temporary: temporary,
         });
+        // What was committed and not captured when the files were last open.
+        let databases: Vec<_> = engine.databases.read().values().cloned().collect();
+        for database in databases {
+            agent::committed(&engine, &database).map_err(|source| OpenError::Storage {
+                path: engine.dir.clone(),
+                source,
+            })?;
+        }
         agent::start(&engine).map_err(OpenError::Thread)?;
         Ok(engine)
     }

@@ -69,7 +69,11 @@ impl Binder<'_> {
         if star || distinct || function.over.is_some() {
             return Err(unknown_function(name));
         }
-        self.scalar(name, &upper, &args, scope)
+        let lazy = u32::from(matches!(upper.as_str(), "COALESCE" | "IIF" | "CHOOSE"));
+        self.lazy += lazy;
+        let bound = self.scalar(name, &upper, &args, scope);
+        self.lazy -= lazy;
+        bound
     }
 
     fn scalar(&mut self, name: &str, upper: &str, args: &[&Expr], scope: &Scope<'_>) -> SqlResult<Bound> {

@@ -214,7 +214,11 @@ impl Binder<'_> {
         let ty = arithmetic_type(op, left.ty, right.ty)?;
         let nullable = left.nullable || right.nullable;
         if let (Code::Const(a), Code::Const(b)) = (&left.code, &right.code) {
-            return Ok(Bound::constant(arithmetic(op, (a, left.ty), (b, right.ty), ty)?, ty));
+            match arithmetic(op, (a, left.ty), (b, right.ty), ty) {
+                Ok(value) => return Ok(Bound::constant(value, ty)),
+                Err(_) if self.lazy > 0 => {}
+                Err(error) => return Err(error),
+            }
         }
         let (a, b) = (self.emit(&left), self.emit(&right));
         let sql = format!(
@@ -246,6 +250,19 @@ impl Binder<'_> {
     }
 
     fn case(
+        &mut self,
+        operand: Option<&Expr>,
+        whens: &[CaseWhen],
+        otherwise: Option<&Expr>,
+        scope: &Scope<'_>,
+    ) -> SqlResult<Bound> {
+        self.lazy += 1;
+        let bound = self.case_branches(operand, whens, otherwise, scope);
+        self.lazy -= 1;
+        bound
+    }
+
+    fn case_branches(
         &mut self,
         operand: Option<&Expr>,
         whens: &[CaseWhen],

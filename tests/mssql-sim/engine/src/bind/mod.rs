@@ -109,6 +109,8 @@ pub struct Binder<'c> {
     reads: HashMap<i64, Vec<i64>>,
     /// Volatile functions are called here and now: the statement's expressions are evaluated once.
     pub fold_volatile: bool,
+    /// Within a branch of CASE: a constant that does not convert fails when it is reached, not when it is bound.
+    lazy: u32,
 }
 
 impl<'c> Binder<'c> {
@@ -123,6 +125,7 @@ impl<'c> Binder<'c> {
             aliases: 0,
             reads: HashMap::new(),
             fold_volatile: false,
+            lazy: 0,
         }
     }
 
@@ -197,6 +200,11 @@ impl<'c> Binder<'c> {
                     Ok(made(Code::Const(value), nullable))
                 }
                 Err(_) if attempt => Ok(made(Code::Const(Value::Null), true)),
+                Err(_) if self.lazy > 0 => {
+                    let value = self.emit(&bound);
+                    let call = format!("tcast({value}, {}, {}, {style}, 0)", code_of(bound.ty), code_of(to));
+                    Ok(made(Code::Sql(call), nullable))
+                }
                 Err(error) => Err(error),
             },
             Code::Sql(sql) => {

@@ -1,6 +1,6 @@
 //! The flow of a batch: statement by statement, with IF, WHILE, TRY, and what an error ends.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Run, Session, Stop, session::variables};
 use crate::{
@@ -80,10 +80,12 @@ impl Session {
             return Err(Stop::Error(error));
         }
         sink.error(&error)?;
-        if matches!(
-            error.number,
-            2627 | 2601 | 515 | 547 | 2628 | 8152 | 544 | 8115 | 220 | 8134
-        ) {
+        if matches!(statement.kind, Kind::Insert(_) | Kind::Update(_) | Kind::Delete(_))
+            && matches!(
+                error.number,
+                2627 | 2601 | 515 | 547 | 2628 | 8152 | 544 | 8115 | 220 | 8134
+            )
+        {
             let mut ended = sql_error(3621, 0, "The statement has been terminated.");
             ended.line = error.line;
             sink.info(&ended)?;
@@ -175,6 +177,7 @@ impl Session {
             }
             Kind::While { condition, body } => {
                 while self.condition(condition, frame)? {
+                    sink.still_wanted()?;
                     match self.guarded(body, frame, sink)? {
                         Flow::Next | Flow::Continue => {}
                         Flow::Break => break,
@@ -238,7 +241,15 @@ impl Session {
                 } else {
                     (ticks - self.database.now().rem_euclid(TICKS_PER_DAY)).rem_euclid(TICKS_PER_DAY)
                 };
-                std::thread::sleep(Duration::from_nanos(span.max(0) as u64 * 100));
+                // In small steps, so that an attention ends it.
+                let until = Instant::now() + Duration::from_nanos(span.max(0) as u64 * 100);
+                while let Some(left) = until
+                    .checked_duration_since(Instant::now())
+                    .filter(|left| !left.is_zero())
+                {
+                    std::thread::sleep(left.min(Duration::from_millis(10)));
+                    sink.still_wanted()?;
+                }
                 sink.statement_done(None)?;
             }
             Kind::RaiseError(args) => return self.raise_error(args, statement.line, frame, sink),

@@ -435,3 +435,34 @@ fn the_readers_statements_answer() {
         .unwrap();
     assert_eq!(plan, ["SEARCH x USING PRIMARY KEY (c1>? AND c1<?)"]);
 }
+
+#[test]
+fn a_killed_server_loses_nothing_and_captures_the_rest() {
+    let (live, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let lag = Duration::from_secs(3600);
+    let dir = |d: &tempfile::TempDir| Some(d.path().to_owned());
+    let e = Engine::open(EngineOptions {
+        data_dir: dir(&live),
+        capture_lag: lag,
+        ..options()
+    })
+    .unwrap();
+    let mut s = tracked(&e);
+    ok(&mut s, "INSERT orders VALUES (1, N'a', NULL, 1)");
+    ok(&mut s, "BEGIN TRAN; INSERT orders VALUES (2, N'b', NULL, 1)");
+    // What a kill leaves: the files as they are, an open transaction included.
+    for entry in std::fs::read_dir(live.path()).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+    }
+    let e2 = Engine::open(EngineOptions {
+        data_dir: dir(&copy),
+        ..options()
+    })
+    .unwrap();
+    let mut s2 = admin(&e2);
+    assert_eq!(one(&mut s2, "SELECT COUNT(*) FROM orders"), int(1));
+    assert_eq!(short(changes(&mut s2)), vec![(2, 1)]);
+    ok(&mut s2, "INSERT orders VALUES (3, N'c', NULL, 1)");
+    assert_eq!(short(changes(&mut s2)), vec![(2, 1), (2, 3)]);
+}

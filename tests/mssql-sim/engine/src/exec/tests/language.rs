@@ -339,3 +339,91 @@ fn ddl_changes_tables() {
     ok(&mut s, "DROP TABLE IF EXISTS nosuch, lines");
     ok(&mut s, "USE master; DROP DATABASE shop");
 }
+
+#[test]
+fn queries_of_many_shapes() {
+    let (_e, mut s) = shop();
+    for (sql, expected) in [
+        (
+            "SELECT TOP 1 * FROM shop.dbo.lines ORDER BY order_id, line_no",
+            vec![vec![int(1), int(1), int(3)]],
+        ),
+        (
+            "SELECT l.line_no FROM shop..lines l WHERE l.order_id = 2",
+            vec![vec![int(1)]],
+        ),
+        (
+            "SELECT COUNT(DISTINCT order_id), MAX(line_no) FROM lines",
+            vec![vec![int(2), int(2)]],
+        ),
+        (
+            "SELECT MAX(customer), MIN(customer) FROM orders",
+            vec![vec![text("bob"), text("Ann")]],
+        ),
+        ("SELECT id FROM orders WHERE customer NOT IN (N'ann', NULL)", vec![]),
+        (
+            "SELECT id AS x FROM orders ORDER BY x DESC",
+            vec![vec![int(3)], vec![int(2)], vec![int(1)]],
+        ),
+        ("SELECT COUNT(*) FROM orders HAVING COUNT(*) > 5", vec![]),
+        (
+            "SELECT x.n FROM (SELECT COUNT(*) AS n FROM (SELECT id FROM orders WHERE id > 1) AS y) AS x",
+            vec![vec![int(2)]],
+        ),
+        (
+            "SELECT LOWER(customer) AS c, COUNT(*) FROM orders WHERE customer IS NOT NULL GROUP BY LOWER(customer) ORDER BY c",
+            vec![vec![text("ann"), int(1)], vec![text("bob"), int(1)]],
+        ),
+        (
+            "SELECT o.id FROM orders o LEFT JOIN lines l ON l.order_id = o.id WHERE l.order_id IS NULL",
+            vec![vec![int(3)]],
+        ),
+        ("SELECT 1 WHERE 'a' = 'A ' AND N'é' <> N'e'", vec![vec![int(1)]]),
+        (
+            "SELECT 1 UNION SELECT 1 UNION SELECT 2 ORDER BY 1",
+            vec![vec![int(1)], vec![int(2)]],
+        ),
+        ("SELECT 1 EXCEPT SELECT 2", vec![vec![int(1)]]),
+        (
+            "SELECT SUM(qty) OVER (PARTITION BY order_id ORDER BY line_no) FROM lines WHERE qty IS NOT NULL ORDER BY 1",
+            vec![vec![int(3)], vec![int(7)]],
+        ),
+        (
+            "SELECT name FROM master.sys.databases WHERE name = N'SHOP'",
+            vec![vec![text("shop")]],
+        ),
+        (
+            "SELECT a.v FROM (VALUES (1, N'x'), (2, N'yy')) AS a (k, v) WHERE a.k = 2",
+            vec![vec![text("yy")]],
+        ),
+        (
+            "SELECT STRING_AGG(customer, N'-') WITHIN GROUP (ORDER BY id DESC) FROM orders",
+            vec![vec![text("bob-Ann")]],
+        ),
+        (
+            "SELECT id FROM orders WHERE total > 10 AND (customer LIKE '%o%' OR id = 1) ORDER BY id",
+            vec![vec![int(1)], vec![int(2)]],
+        ),
+        (
+            "SELECT CASE WHEN 1 = 0 THEN CAST('x' AS int) ELSE 2 END",
+            vec![vec![int(2)]],
+        ),
+    ] {
+        assert_eq!(rows(&mut s, sql), expected, "{sql}");
+    }
+    let union: Vec<String> = (0..1200)
+        .map(|i| format!("SELECT {i} AS n, N'table_{i}' AS t"))
+        .collect();
+    assert_eq!(rows(&mut s, &union.join(" UNION ALL ")).len(), 1200);
+    ok(
+        &mut s,
+        "INSERT lines SELECT order_id + 100, line_no, qty FROM lines; UPDATE orders SET total = (SELECT COUNT(*) FROM lines l WHERE l.order_id = orders.id)",
+    );
+    assert_eq!(one(&mut s, "SELECT SUM(total) FROM orders"), Value::Decimal(300));
+    assert_eq!(one(&mut s, "SELECT COUNT(*) FROM lines"), int(6));
+    assert_eq!(error(&mut s, "SELECT id FROM orders o JOIN lines o ON 1 = 1"), 1011);
+    assert_eq!(
+        error(&mut s, "MERGE orders USING lines ON 1 = 1 WHEN MATCHED THEN DELETE;"),
+        156
+    );
+}
