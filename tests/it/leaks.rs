@@ -1,12 +1,23 @@
 //! Nothing of a masked column is anywhere under the lake, in any form; and the search would have found it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 
 use crate::harness::{Server, finish, sluice_binary};
+
+/// The columns that the demo masks.
+const MASKED: [&str; 7] = [
+    "first_name",
+    "last_name",
+    "email",
+    "phone",
+    "national_id",
+    "birth_date",
+    "notes",
+];
 
 /// Python with the peers that `cargo xtask setup` installs.
 fn python() -> PathBuf {
@@ -23,10 +34,52 @@ fn python() -> PathBuf {
     python
 }
 
-fn scan(lake: &Path, values: &BTreeSet<String>) -> Value {
+/// What is looked for.
+struct Raw {
+    /// Long enough not to be found by chance.
+    anywhere: BTreeSet<String>,
+    /// Of each masked column, for whole cells.
+    cells: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Raw {
+    async fn of(server: &Server) -> (Raw, usize) {
+        let columns = MASKED
+            .map(|column| format!("CONVERT(nvarchar(400), {column}) AS {column}"))
+            .join(", ");
+        let rows = server
+            .query("shop", &format!("SELECT {columns} FROM cdc.dbo_customers_CT"))
+            .await;
+        let mut raw = Raw {
+            anywhere: BTreeSet::new(),
+            cells: BTreeMap::new(),
+        };
+        for row in &rows {
+            for (at, column) in MASKED.iter().enumerate() {
+                // A birth on the first of January is what its year comes out as.
+                let Some(value) = row.get::<&str, _>(at).filter(|value| !value.ends_with("-01-01")) else {
+                    continue;
+                };
+                if value.chars().count() >= 6 {
+                    raw.anywhere.insert(value.to_owned());
+                }
+                if !value.is_empty() {
+                    raw.cells
+                        .entry((*column).to_owned())
+                        .or_default()
+                        .insert(value.to_owned());
+                }
+            }
+        }
+        (raw, rows.len())
+    }
+}
+
+fn scan(lake: &Path, raw: &Raw) -> Value {
     let dir = crate::harness::scratch();
     let file = dir.path().join("values.json");
-    std::fs::write(&file, serde_json::to_string(values).expect("JSON")).expect("written");
+    let values = serde_json::json!({ "anywhere": raw.anywhere, "cells": raw.cells });
+    std::fs::write(&file, values.to_string()).expect("written");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/it/peers/scan_lake.py");
     let output = Command::new(python())
         .arg(script)
@@ -41,34 +94,37 @@ fn scan(lake: &Path, values: &BTreeSet<String>) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_value_of_a_masked_column_is_under_the_lake_and_without_the_mask_each_kind_is() {
     let dir = crate::harness::scratch();
-    finish(
+    // Everything that it has to say, but for what must be asked for by name.
+    let run = finish(
         Command::new(sluice_binary())
-            .args(["demo", "--rows", "6000", "--seed", "7", "--json", "--dir"])
+            .args(["demo", "--rows", "6000", "--seed", "7", "--dir"])
             .arg(dir.path())
+            .env("SLUICE_LOG", "trace")
             .output()
             .expect("sluice starts"),
     )
     .ok();
     let server = Server::on(&dir.path().join("mssql"), &[]);
-    let rows = server
-        .query(
-            "shop",
-            "SELECT email, phone, national_id, first_name, last_name FROM cdc.dbo_customers_CT",
-        )
-        .await;
-    let values: BTreeSet<String> = rows
-        .iter()
-        .flat_map(|row| (0..5).filter_map(|column| row.get::<&str, _>(column)))
-        .map(str::to_owned)
-        // Shorter ones would be found by chance.
-        .filter(|value| value.chars().count() >= 6)
-        .collect();
-    assert!(values.len() > 500, "{} values to look for", values.len());
+    let (raw, rows) = Raw::of(&server).await;
+    assert!(raw.anywhere.len() > 500, "{} values to look for", raw.anywhere.len());
+    for column in MASKED {
+        assert!(raw.cells[column].len() > 5, "{column}: {:?}", raw.cells[column]);
+    }
+    assert!(
+        run.stdout.contains("complete until") && run.stderr.contains("sluice"),
+        "there is something to look through"
+    );
+    for value in &raw.anywhere {
+        assert!(
+            !run.stdout.contains(value) && !run.stderr.contains(value),
+            "{value} was printed"
+        );
+    }
 
-    let masked = scan(&dir.path().join("lake"), &values);
+    let masked = scan(&dir.path().join("lake"), &raw);
     assert_eq!(masked["found"], serde_json::json!({}), "{masked}");
     assert_eq!(masked["tables"], 5, "three bronze tables, facts and control: {masked}");
-    assert_eq!(masked["rows"]["dbo_customers"], rows.len());
+    assert_eq!(masked["rows"]["dbo_customers"], rows);
 
     // The same streams without the transform, into another lake.
     let config = dir.path().join("sluice.toml");
@@ -87,7 +143,7 @@ async fn no_value_of_a_masked_column_is_under_the_lake_and_without_the_mask_each
             .expect("sluice starts"),
     )
     .ok();
-    let unmasked = scan(&dir.path().join("plain"), &values);
+    let unmasked = scan(&dir.path().join("plain"), &raw);
     let found = unmasked["found"].as_object().expect("an object");
     assert!(
         found
@@ -96,7 +152,14 @@ async fn no_value_of_a_masked_column_is_under_the_lake_and_without_the_mask_each
         "{unmasked}"
     );
     let cells = found["plain in cells of dbo_customers"].as_u64().expect("a number");
-    assert_eq!(cells, values.len() as u64, "each value is found");
+    assert_eq!(cells, raw.anywhere.len() as u64, "each value is found");
+    for column in MASKED {
+        assert_eq!(
+            found[&format!("whole in {column}")],
+            raw.cells[column].len(),
+            "{column}"
+        );
+    }
 }
 
 fn port_of(config: &str) -> String {

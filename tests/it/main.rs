@@ -16,4 +16,5 @@ mod errors;
 mod fanout;
 mod follow;
 mod leaks;
+mod output;
 mod types;

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use super::out::say;
+use super::run::worst;
 use super::{ConfigArgs, Failure};
 use crate::config::{Origin, Settings, TableSettings, Trigger};
 use crate::error::{Classify, ErrorKind, chain};
@@ -15,7 +17,7 @@ pub(super) async fn run(args: ConfigArgs) -> Result<(), Failure> {
     let mut settings = Settings::load(&args.config)?;
     settings.select(&args.tables)?;
     for warning in &settings.warnings {
-        println!("warning: {warning}");
+        say!("warning: {warning}");
     }
     let engine = Engine::new(settings.plugins_dir.clone(), crate::BUILT_IN_COMPONENTS)?;
     let keys = key_ring(&settings).map_err(|error| Failure::new(ErrorKind::Config, error.to_string()))?;
@@ -23,7 +25,7 @@ pub(super) async fn run(args: ConfigArgs) -> Result<(), Failure> {
     let catalog = Catalog::read(&mut asker).await?;
     let pool = StreamPool::new(settings.source.clone(), 1);
     pool.warm_up().await?;
-    println!(
+    say!(
         "source: {},{} database {} (SQL Server {}), user {}: both drivers log in{}",
         settings.source.host,
         settings.source.port,
@@ -34,28 +36,28 @@ pub(super) async fn run(args: ConfigArgs) -> Result<(), Failure> {
     );
     let mut failed: Vec<(ErrorKind, String)> = Vec::new();
     for table in &settings.tables {
-        println!("\n{}", table.capture_instance);
+        say!("\n{}", table.capture_instance);
         match check_table(&catalog, &mut asker, &engine, &keys, table).await {
             Ok((source, opened)) => print_table(table, &source, &opened, &pool),
             Err(error) => {
-                println!("  error: {}", chain(&error));
+                say!("  error: {}", chain(&error));
                 failed.push((error.kind(), table.capture_instance.0.clone()));
             }
         }
     }
-    match failed.first() {
+    match worst(failed.iter().map(|(kind, _)| *kind)) {
         None => {
-            println!(
+            say!(
                 "\n{} of {} tables are ready to run",
                 settings.tables.len(),
                 settings.tables.len()
             );
             Ok(())
         }
-        Some((kind, _)) => {
+        Some(kind) => {
             let names: Vec<&str> = failed.iter().map(|(_, name)| name.as_str()).collect();
             Err(Failure::new(
-                *kind,
+                kind,
                 format!(
                     "{} of {} tables cannot run: {}",
                     failed.len(),
@@ -81,9 +83,11 @@ async fn check_table(
 
 fn print_table(table: &TableSettings, source: &TableSource, opened: &Chain, pool: &StreamPool) {
     let shape = &source.shape;
-    println!(
+    say!(
         "  reads      [{}].[{}] through {}",
-        shape.schema, shape.table, shape.capture_instance
+        shape.schema,
+        shape.table,
+        shape.capture_instance
     );
     let trigger = match table.trigger {
         Trigger::Every(interval) => format!("every {interval:?}"),
@@ -105,10 +109,10 @@ fn print_table(table: &TableSettings, source: &TableSource, opened: &Chain, pool
             Some(Origin::Defaults) => "defaults",
             Some(Origin::BuiltIn) | None => "built in",
         };
-        println!("  {key:<22} {value}  ({origin})");
+        say!("  {key:<22} {value}  ({origin})");
     }
     if opened.provenance().is_empty() {
-        println!("  transform  none: every column goes to Delta as it is");
+        say!("  transform  none: every column goes to Delta as it is");
     }
     for step in opened.provenance() {
         let keys: Vec<String> = step
@@ -116,7 +120,7 @@ fn print_table(table: &TableSettings, source: &TableSource, opened: &Chain, pool
             .iter()
             .map(|(name, version)| format!("{name} {version}"))
             .collect();
-        println!(
+        say!(
             "  transform  {}  sha256 {:.16}…  wit {}{}",
             plugin_name(step),
             step.sha256,
@@ -128,11 +132,11 @@ fn print_table(table: &TableSettings, source: &TableSource, opened: &Chain, pool
             }
         );
     }
-    println!("  columns");
+    say!("  columns");
     let routes = opened.routes();
     for column in &shape.columns {
         let route = routes.iter().find(|route| route.column == column.name);
-        println!(
+        say!(
             "    {:<24} {:<18} {}{}",
             column.name,
             column.source_type,
@@ -141,7 +145,7 @@ fn print_table(table: &TableSettings, source: &TableSource, opened: &Chain, pool
         );
     }
     let reader = ChangeReader::new(pool.clone(), Arc::new(shape.clone()));
-    println!("  statement  {}", reader.statement());
+    say!("  statement  {}", reader.statement());
 }
 
 fn describe_route(route: Option<&SourceRoute>, opened: &Chain) -> String {

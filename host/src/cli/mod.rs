@@ -2,6 +2,7 @@
 
 mod check;
 mod demo;
+mod out;
 mod run;
 mod show;
 mod status;
@@ -10,8 +11,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
 
 use crate::error::{Classify, ErrorKind};
+use out::{complain, say};
 
 /// SQL Server changes through a WebAssembly mask into Delta Lake.
 #[derive(Debug, Parser)]
@@ -80,7 +83,7 @@ pub fn main() -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("sluice: cannot start: {error}");
+            complain!("sluice: cannot start: {error}");
             return ExitCode::from(ErrorKind::Internal.exit_code());
         }
     };
@@ -100,28 +103,75 @@ pub fn main() -> ExitCode {
     });
     // A read that is still waiting for its server must not hold the exit.
     runtime.shutdown_background();
+    let result = result.and_then(|()| match out::failure() {
+        None => Ok(()),
+        Some(error) => Err(Failure::new(
+            ErrorKind::Internal,
+            format!("cannot write to standard output: {error}; what the command did stands"),
+        )),
+    });
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if json && !failure.shown {
-                println!(
+                say!(
                     "{}",
                     serde_json::json!({"type": "error", "kind": failure.kind, "error": failure.message})
                 );
             }
-            eprintln!("sluice: {}", failure.message);
+            complain!("sluice: {}", failure.message);
             ExitCode::from(failure.kind.exit_code())
         }
     }
 }
 
-/// Logs go to standard error, and only what `SLUICE_LOG` asks for: values never are in them, and neither are a guest's
-/// words unless `sluice::guest=debug` is asked for by name.
+/// Logs go to standard error, and only what `SLUICE_LOG` asks for.
 fn start_logging() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("SLUICE_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("off"));
+    let filter = match std::env::var("SLUICE_LOG") {
+        Ok(text) => log_filter(&text).unwrap_or_else(|problem| {
+            complain!("warning: SLUICE_LOG is ignored: {problem}");
+            EnvFilter::new("off")
+        }),
+        Err(_) => EnvFilter::new("off"),
+    };
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .try_init();
+}
+
+/// Whose words may hold values of rows: a component's, and those of the two drivers. They must be asked for by name.
+const SENSITIVE: [&str; 3] = ["sluice::guest", "tiberius", "mssql_tds"];
+
+fn log_filter(text: &str) -> Result<EnvFilter, String> {
+    let mut directives = text.to_owned();
+    for target in SENSITIVE {
+        if !text.contains(target) {
+            directives.push_str(&format!(",{target}=off"));
+        }
+    }
+    EnvFilter::builder()
+        .parse(directives.trim_start_matches(','))
+        .map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_hold_values_is_logged_only_when_it_is_named() {
+        for text in ["", "debug", "sluice=debug", "sluice=trace,deltalake=info"] {
+            let filter = log_filter(text).unwrap().to_string();
+            for target in SENSITIVE {
+                assert!(filter.contains(&format!("{target}=off")), "{text}: {filter}");
+            }
+        }
+        let filter = log_filter("sluice::guest=debug").unwrap().to_string();
+        assert!(
+            filter.contains("sluice::guest=debug") && !filter.contains("sluice::guest=off"),
+            "{filter}"
+        );
+        assert!(log_filter("sluice=loud").is_err());
+    }
 }

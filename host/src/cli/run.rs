@@ -1,9 +1,10 @@
 //! `sluice run`: keeps the tables of a configuration in step, until it is stopped or, with `--once`, has caught up.
 
 use clap::Args;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::show::Show;
-use super::{ConfigArgs, Failure};
+use super::{ConfigArgs, Failure, out};
 use crate::config::Settings;
 use crate::error::ErrorKind;
 use crate::fanout::{StartOptions, start_many};
@@ -32,8 +33,12 @@ pub(super) async fn stream(settings: &Settings, once: bool, mut show: Show) -> R
     for warning in &settings.warnings {
         show.warning(warning);
     }
+    let mut stop = StopSignals::listen()?;
     show.opening(settings.tables.iter().map(|table| &table.capture_instance));
-    let mut streams = start_many(settings, StartOptions { once }).await?;
+    let mut streams = tokio::select! {
+        started = start_many(settings, StartOptions { once }) => started?,
+        () = stop.next() => return Ok(Vec::new()),
+    };
     let mut tables = Vec::new();
     let mut failures: Vec<(ErrorKind, String)> = Vec::new();
     let mut stopping = false;
@@ -50,16 +55,27 @@ pub(super) async fn stream(settings: &Settings, once: bool, mut show: Show) -> R
                 }
                 None => break,
             },
-            () = stop_signal(), if !stopping => {
+            () = stop.next() => {
+                if stopping {
+                    return Err(Failure::new(
+                        ErrorKind::Retryable,
+                        "stopped at once, at the second signal: the next run finishes what was begun",
+                    ));
+                }
                 stopping = true;
                 show.stopping();
+                streams.stop_all();
+            }
+            // Nobody reads what happens: as for other programs in a pipe, that is a request to stop.
+            () = out::gone(), if !stopping => {
+                stopping = true;
                 streams.stop_all();
             }
         }
     }
     streams.await_all(None).await;
     show.finish();
-    match worst(&failures) {
+    match worst(failures.iter().map(|(kind, _)| *kind)) {
         None => Ok(tables),
         Some(kind) => {
             let names: Vec<&str> = failures.iter().map(|(_, name)| name.as_str()).collect();
@@ -78,7 +94,7 @@ pub(super) async fn stream(settings: &Settings, once: bool, mut show: Show) -> R
 }
 
 /// The failure that needs a person most decides the exit code.
-fn worst(failures: &[(ErrorKind, String)]) -> Option<ErrorKind> {
+pub(super) fn worst(failures: impl Iterator<Item = ErrorKind> + Clone) -> Option<ErrorKind> {
     const ORDER: [ErrorKind; 7] = [
         ErrorKind::DataLoss,
         ErrorKind::SchemaChanged,
@@ -90,21 +106,32 @@ fn worst(failures: &[(ErrorKind, String)]) -> Option<ErrorKind> {
     ];
     ORDER
         .into_iter()
-        .find(|kind| failures.iter().any(|(failed, _)| failed == kind))
+        .find(|kind| failures.clone().any(|failed| failed == *kind))
 }
 
-/// Resolves at SIGINT or SIGTERM.
-pub(super) async fn stop_signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminate.recv() => {}
-            }
-        }
-        Err(_) => {
-            let _ = tokio::signal::ctrl_c().await;
+/// SIGINT and SIGTERM. They are listened for as long as this lives, so that none is missed between two waits.
+struct StopSignals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl StopSignals {
+    fn listen() -> Result<StopSignals, Failure> {
+        let listen = |kind| {
+            signal(kind)
+                .map_err(|error| Failure::new(ErrorKind::Internal, format!("cannot listen for signals: {error}")))
+        };
+        Ok(StopSignals {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+        })
+    }
+
+    /// Waits for the next one.
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
         }
     }
 }
@@ -115,12 +142,8 @@ mod tests {
 
     #[test]
     fn data_loss_outranks_what_a_retry_would_mend() {
-        let failures = [
-            (ErrorKind::Retryable, "a".to_owned()),
-            (ErrorKind::DataLoss, "b".to_owned()),
-            (ErrorKind::Config, "c".to_owned()),
-        ];
-        assert_eq!(worst(&failures), Some(ErrorKind::DataLoss));
-        assert_eq!(worst(&[]), None);
+        let failures = [ErrorKind::Retryable, ErrorKind::DataLoss, ErrorKind::Config];
+        assert_eq!(worst(failures.into_iter()), Some(ErrorKind::DataLoss));
+        assert_eq!(worst([].into_iter()), None);
     }
 }

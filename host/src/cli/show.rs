@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
+use super::out::{complain, say};
 use crate::identity::CaptureInstance;
 use crate::report::{Event, TableSummary};
 
@@ -37,8 +38,8 @@ impl Show {
 
     pub(super) fn warning(&mut self, message: &str) {
         match &self.mode {
-            Mode::Json => println!("{}", serde_json::json!({"type": "warning", "message": message})),
-            Mode::Plain => eprintln!("warning: {message}"),
+            Mode::Json => say!("{}", serde_json::json!({"type": "warning", "message": message})),
+            Mode::Plain => complain!("warning: {message}"),
             Mode::Terminal(terminal) => terminal.line(format!("warning: {message}")),
         }
     }
@@ -56,7 +57,7 @@ impl Show {
         if let Mode::Terminal(terminal) = &self.mode {
             terminal.line("stopping: each table finishes its batch …".to_owned());
         } else {
-            eprintln!("stopping: each table finishes its batch …");
+            complain!("stopping: each table finishes its batch …");
         }
     }
 
@@ -64,12 +65,12 @@ impl Show {
         match &mut self.mode {
             Mode::Json => {
                 if let Ok(line) = serde_json::to_string(event) {
-                    println!("{line}");
+                    say!("{line}");
                 }
             }
             Mode::Plain => {
                 if let Some(line) = plain(event) {
-                    println!("{line}");
+                    say!("{line}");
                 }
             }
             Mode::Terminal(terminal) => terminal.event(event),

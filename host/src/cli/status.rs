@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use clap::Args;
 use serde::Serialize;
 
+use super::out::say;
+use super::run::worst;
 use super::{ConfigArgs, Failure};
 use crate::checkpoint::{CheckpointError, CheckpointReader};
 use crate::config::{Settings, TableSettings};
@@ -50,7 +52,7 @@ pub(super) async fn run(args: StatusArgs) -> Result<(), Failure> {
     let mut settings = Settings::load_without_secrets(&args.config.config)?;
     settings.select(&args.config.tables)?;
     let mut control: BTreeMap<String, Vec<ControlRow>> = BTreeMap::new();
-    let mut worst: Option<(ErrorKind, String)> = None;
+    let mut failed: Vec<(ErrorKind, String)> = Vec::new();
     let mut all = Vec::new();
     for table in &settings.tables {
         let location = table.control_table.display().to_string();
@@ -58,29 +60,37 @@ pub(super) async fn run(args: StatusArgs) -> Result<(), Failure> {
             control.insert(location.clone(), ControlTable::read(&location).await?);
         }
         let rows = control.get(&location).map(Vec::as_slice).unwrap_or_default();
-        let status = status_of(table, rows, &mut worst);
+        let status = status_of(table, rows, &mut failed);
         all.push(status);
     }
     if args.json {
         for status in &all {
             if let Ok(line) = serde_json::to_string(status) {
-                println!("{line}");
+                say!("{line}");
             }
         }
     } else {
         print(&all);
     }
-    match worst {
+    match worst(failed.iter().map(|(kind, _)| *kind)) {
         None => Ok(()),
-        Some((kind, message)) => Err(Failure {
-            kind,
-            message,
-            shown: true,
-        }),
+        Some(kind) => {
+            let names: Vec<&str> = failed.iter().map(|(_, name)| name.as_str()).collect();
+            Err(Failure {
+                kind,
+                message: format!(
+                    "the checkpoints of {} of {} tables cannot be read: {}",
+                    failed.len(),
+                    settings.tables.len(),
+                    names.join(", ")
+                ),
+                shown: true,
+            })
+        }
     }
 }
 
-fn status_of(table: &TableSettings, control: &[ControlRow], worst: &mut Option<(ErrorKind, String)>) -> TableStatus {
+fn status_of(table: &TableSettings, control: &[ControlRow], failed: &mut Vec<(ErrorKind, String)>) -> TableStatus {
     let target = table.target.display().to_string();
     let row = control.iter().find(|row| row.table_name == target);
     let mut status = TableStatus {
@@ -101,10 +111,7 @@ fn status_of(table: &TableSettings, control: &[ControlRow], worst: &mut Option<(
         target,
     };
     if let Err(error) = read_checkpoint(table, &mut status) {
-        worst.get_or_insert((
-            error.kind(),
-            format!("the checkpoint of {} cannot be read", table.capture_instance),
-        ));
+        failed.push((error.kind(), table.capture_instance.0.clone()));
         status.status = "unreadable".to_owned();
         status.error = Some(chain(&error));
     }
@@ -131,13 +138,18 @@ fn read_checkpoint(table: &TableSettings, status: &mut TableStatus) -> Result<()
 }
 
 fn print(all: &[TableStatus]) {
-    println!(
+    say!(
         "{:<28} {:>8}  {:<24} {:<24} {:<24} {:<12} running",
-        "table", "batch", "up to (LSN)", "up to (commit)", "complete until", "status"
+        "table",
+        "batch",
+        "up to (LSN)",
+        "up to (commit)",
+        "complete until",
+        "status"
     );
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     for table in all {
-        println!(
+        say!(
             "{:<28} {:>8}  {:<24} {:<24} {:<24} {:<12} {}",
             table.capture_instance.0,
             or_dash(table.batch_id.map(|id| id.to_string())),
@@ -148,10 +160,10 @@ fn print(all: &[TableStatus]) {
             or_dash(table.owner.clone()),
         );
         if let Some(open) = table.open_batch {
-            println!("    batch {open} was begun and is not done: the next run finishes it");
+            say!("    batch {open} was begun and is not done: the next run finishes it");
         }
         if let Some(error) = &table.error {
-            println!("    {error}");
+            say!("    {error}");
         }
     }
 }

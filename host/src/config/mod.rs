@@ -2,6 +2,7 @@
 //! and sizes need units; relative paths are relative to the file; each resolved setting of a table knows where it came
 //! from. `docs/reference/configuration.md` describes every key.
 
+mod locations;
 mod secret;
 mod section;
 mod source;
@@ -19,6 +20,7 @@ pub use table::{OnTransformChange, Origin, TableSettings, TransformSettings, Tri
 
 use secret::Secrets;
 use section::Section;
+use units::MIB;
 
 /// A whole configuration, validated.
 #[derive(Clone, Debug)]
@@ -143,7 +145,7 @@ impl Settings {
     fn parse_with(text: &str, base: &Path, path: &Path, secrets: Secrets) -> Result<Settings, ConfigError> {
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| ConfigError::Syntax {
             path: path.to_owned(),
-            message: shield_values(&error),
+            message: shield_values(&error, text),
         })?;
         let mut warnings = Vec::new();
         let mut root = Section::new("", &table);
@@ -227,8 +229,17 @@ impl Settings {
 }
 
 /// The parser's message with its position, without the line that it quotes: the line may hold a secret.
-fn shield_values(error: &toml::de::Error) -> String {
-    error.message().to_owned()
+fn shield_values(error: &toml::de::Error, text: &str) -> String {
+    let Some(before) = error.span().and_then(|span| text.get(..span.start)) else {
+        return error.message().to_owned();
+    };
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    format!(
+        "{}, at line {}, column {}",
+        error.message(),
+        before.matches('\n').count() + 1,
+        before[line_start..].chars().count() + 1
+    )
 }
 
 fn parse_keys(
@@ -277,7 +288,7 @@ fn parse_limits(mut section: Section<'_>) -> Result<Limits, ConfigError> {
             .integer("chunk_rows", 1..=10_000_000)?
             .map_or(defaults.chunk_rows, |n| n as usize),
         chunk_bytes: section
-            .bytes("chunk_bytes")?
+            .bytes("chunk_bytes", MIB..=1024 * MIB)?
             .map_or(defaults.chunk_bytes, |n| n as usize),
     };
     section.not_yet(&["memory"])?;
@@ -382,6 +393,61 @@ control_table = "lake/ops/table_finalization"
     fn a_syntax_error_does_not_quote_the_line() {
         let error = Settings::parse("[source]\npassword = hunter2\n", Path::new("/"), Path::new("s.toml")).unwrap_err();
         assert!(!error.to_string().contains("hunter2"), "{error}");
+        assert!(error.to_string().contains("at line 2, column 12"), "{error}");
+    }
+
+    #[test]
+    fn nothing_shares_a_folder_that_should_not_or_lies_inside_another() {
+        for (line, words) in [
+            (
+                "control_table = \"lake/ops/ingestion_facts\"",
+                "is also the facts_table of a",
+            ),
+            (
+                "target = \"lake/checkpoints/../checkpoints/a/\"",
+                "is also the target of a",
+            ),
+            ("target = \"lake/ops/ingestion_facts\"", "is also the target of a"),
+            ("target = \"lake\"", "lies inside the target of a"),
+            (
+                "checkpoint = \"lake/bronze/a/_checkpoint\"",
+                "lies inside the target of a",
+            ),
+        ] {
+            let error = parse(&format!("[[table]]\ncapture_instance = \"a\"\n{line}\n")).unwrap_err();
+            assert!(error.contains(words) && error.contains("table[1]."), "{line}: {error}");
+        }
+        let error = parse(
+            "[[table]]\ncapture_instance = \"a\"\n[[table]]\ncapture_instance = \"b\"\ntarget = \"lake/bronze/a\"\n",
+        )
+        .unwrap_err();
+        assert!(
+            error.contains("table[2].target") && error.contains("target of a"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn limits_that_nothing_could_meet_are_refused() {
+        let transform = "[[table]]\ncapture_instance = \"a\"\n[[table.transform]]\nplugin = \"mask\"\n";
+        for (line, words) in [
+            ("deadline = \"0s\"", "deadline must be from 10ms to"),
+            ("memory = \"0B\"", "memory must be from 1 to 4096 MiB"),
+            ("output = \"3GiB\"", "output must be from 1 to 2048 MiB"),
+            ("config = { a = [1, nan] }", "config.a[2] must be finite"),
+        ] {
+            let error = parse(&format!("{transform}{line}\n")).unwrap_err();
+            assert!(error.contains(words), "{line}: {error}");
+        }
+        let settings = parse(&format!(
+            "{transform}output = \"512MiB\"\nconfig = {{ since = 2024-01-02 }}\n"
+        ))
+        .unwrap();
+        assert_eq!(settings.tables[0].transforms[0].output_bytes, 512 << 20);
+        assert_eq!(
+            settings.tables[0].transforms[0].config,
+            serde_json::json!({"since": "2024-01-02"})
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! rest and names the nearest known one.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use toml::{Table, Value};
@@ -73,7 +74,7 @@ impl<'a> Section<'a> {
     pub(super) fn integer(
         &mut self,
         key: &'static str,
-        range: std::ops::RangeInclusive<i64>,
+        range: RangeInclusive<i64>,
     ) -> Result<Option<i64>, ConfigError> {
         match self.value(key) {
             None => Ok(None),
@@ -85,21 +86,40 @@ impl<'a> Section<'a> {
         }
     }
 
-    pub(super) fn duration(&mut self, key: &'static str) -> Result<Option<Duration>, ConfigError> {
-        match self.string(key) {
-            Ok(None) => Ok(None),
-            Ok(Some(text)) => parse_duration(text)
-                .map(Some)
-                .map_err(|problem| self.error(key, problem)),
-            Err(_) => Err(self.error(key, "must be a duration with a unit, such as \"10s\" or \"250ms\"")),
+    /// A duration in `range`.
+    pub(super) fn duration(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<Duration>,
+    ) -> Result<Option<Duration>, ConfigError> {
+        let Some(text) = self
+            .string(key)
+            .map_err(|_| self.error(key, "must be a duration with a unit, such as \"10s\" or \"250ms\""))?
+        else {
+            return Ok(None);
+        };
+        match parse_duration(text) {
+            Ok(duration) if range.contains(&duration) => Ok(Some(duration)),
+            Ok(_) => Err(self.error(key, format!("must be from {:?} to {:?}", range.start(), range.end()))),
+            Err(problem) => Err(self.error(key, problem)),
         }
     }
 
-    pub(super) fn bytes(&mut self, key: &'static str) -> Result<Option<u64>, ConfigError> {
-        match self.string(key) {
-            Ok(None) => Ok(None),
-            Ok(Some(text)) => parse_bytes(text).map(Some).map_err(|problem| self.error(key, problem)),
-            Err(_) => Err(self.error(key, "must be a size with a unit, such as \"64MiB\"")),
+    /// A size in `range`.
+    pub(super) fn bytes(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Result<Option<u64>, ConfigError> {
+        let Some(text) = self
+            .string(key)
+            .map_err(|_| self.error(key, "must be a size with a unit, such as \"64MiB\""))?
+        else {
+            return Ok(None);
+        };
+        match parse_bytes(text) {
+            Ok(bytes) if range.contains(&bytes) => Ok(Some(bytes)),
+            Ok(_) => Err(self.error(
+                key,
+                format!("must be from {} to {} MiB", range.start() >> 20, range.end() >> 20),
+            )),
+            Err(problem) => Err(self.error(key, problem)),
         }
     }
 

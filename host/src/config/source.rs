@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::secret::{self, Secrets};
 use super::section::Section;
+use super::units::{DAY, SECOND};
 use super::{ConfigError, Secret};
 
 /// How to reach the source database. Both drivers are built from this one type.
@@ -79,8 +80,12 @@ impl SourceSettings {
         if !encrypt {
             warnings.push("source.encrypt = false: rows cross the network in clear".to_owned());
         }
-        let connect_timeout = section.duration("connect_timeout")?.unwrap_or(Duration::from_secs(15));
-        let command_timeout = section.duration("command_timeout")?.unwrap_or(Duration::from_secs(120));
+        let connect_timeout = section
+            .duration("connect_timeout", SECOND..=3600 * SECOND)?
+            .unwrap_or(Duration::from_secs(15));
+        let command_timeout = section
+            .duration("command_timeout", SECOND..=DAY)?
+            .unwrap_or(Duration::from_secs(120));
         let application_name = section.string("application_name")?.unwrap_or("sluice").to_owned();
         section.not_yet(&[
             "connection_string",

@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::identity::{AppId, CaptureInstance};
+use crate::transform::{DEFAULT_DEADLINE, DEFAULT_MEMORY_BYTES, DEFAULT_OUTPUT_BYTES};
 use crate::verdict::Granularity;
 
 use super::section::{Section, nearest};
+use super::units::{DAY, MIB, SECOND};
 use super::{ConfigError, KeySettings};
 
 /// When a table looks for changes.
@@ -93,6 +95,8 @@ pub struct TransformSettings {
     pub sha256: Option<String>,
     /// Memory that the component may use.
     pub memory_bytes: u64,
+    /// Bytes that the component may hand over in one call.
+    pub output_bytes: u64,
     /// Time that one call may take.
     pub deadline: Duration,
     /// Keys that the component may ask the host to use.
@@ -130,19 +134,9 @@ pub(super) fn parse_tables(
                     "stands twice: {} (SQL Server ignores case here)",
                     table.capture_instance
                 )
-            } else if earlier.target == table.target {
-                format!(
-                    "{}: its target is also that of {}",
-                    table.capture_instance, earlier.capture_instance
-                )
             } else if earlier.app_id == table.app_id {
                 format!(
                     "{}: its app_id is also that of {}",
-                    table.capture_instance, earlier.capture_instance
-                )
-            } else if earlier.checkpoint == table.checkpoint {
-                format!(
-                    "{}: its checkpoint is also that of {}",
                     table.capture_instance, earlier.capture_instance
                 )
             } else {
@@ -161,6 +155,7 @@ pub(super) fn parse_tables(
             problem: "is required: at least one [[table]] with a capture_instance".to_owned(),
         });
     }
+    super::locations::expect_disjoint(&tables)?;
     Ok(tables)
 }
 
@@ -203,7 +198,7 @@ impl Shared {
                     ("day", Granularity::Day),
                 ],
             )?,
-            idle_interval: section.duration("idle_interval")?,
+            idle_interval: section.duration("idle_interval", SECOND..=7 * DAY)?,
             on_transform_change: one_of(
                 section,
                 "on_transform_change",
@@ -421,12 +416,19 @@ fn parse_transform(mut section: Section<'_>, keys: &[KeySettings]) -> Result<Tra
             ));
         }
     }
-    let memory_bytes = section.bytes("memory")?.unwrap_or(64 << 20);
-    let deadline = section.duration("deadline")?.unwrap_or(Duration::from_secs(10));
+    let memory_bytes = section
+        .bytes("memory", MIB..=4096 * MIB)?
+        .unwrap_or(DEFAULT_MEMORY_BYTES);
+    let output_bytes = section
+        .bytes("output", MIB..=2048 * MIB)?
+        .unwrap_or(DEFAULT_OUTPUT_BYTES);
+    let deadline = section
+        .duration("deadline", Duration::from_millis(10)..=3600 * SECOND)?
+        .unwrap_or(DEFAULT_DEADLINE);
     let config = match section.value("config") {
         None => serde_json::Value::Object(serde_json::Map::new()),
-        Some(value @ toml::Value::Table(_)) => serde_json::to_value(value)
-            .map_err(|_| section.error("config", "has a value that JSON cannot hold, such as nan"))?,
+        Some(value @ toml::Value::Table(_)) => json_of(value)
+            .map_err(|path| section.error(&format!("config{path}"), "must be finite: JSON has no nan or inf"))?,
         Some(_) => return Err(section.error("config", "must be a table")),
     };
     section.not_yet(&["wasi", "max_quarantined", "version"])?;
@@ -435,8 +437,35 @@ fn parse_transform(mut section: Section<'_>, keys: &[KeySettings]) -> Result<Tra
         plugin,
         sha256,
         memory_bytes,
+        output_bytes,
         deadline,
         keys: granted,
         config,
+    })
+}
+
+/// A component's configuration as JSON; dates and times become text. The error is the path to a number that JSON lacks.
+fn json_of(value: &toml::Value) -> Result<serde_json::Value, String> {
+    Ok(match value {
+        toml::Value::String(text) => text.as_str().into(),
+        toml::Value::Integer(number) => (*number).into(),
+        toml::Value::Float(number) => serde_json::Number::from_f64(*number).ok_or_else(String::new)?.into(),
+        toml::Value::Boolean(flag) => (*flag).into(),
+        toml::Value::Datetime(at) => at.to_string().into(),
+        toml::Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .map(|(index, item)| json_of(item).map_err(|path| format!("[{}]{path}", index + 1)))
+            .collect::<Result<Vec<_>, _>>()?
+            .into(),
+        toml::Value::Table(table) => table
+            .iter()
+            .map(|(key, item)| {
+                json_of(item)
+                    .map(|json| (key.clone(), json))
+                    .map_err(|path| format!(".{key}{path}"))
+            })
+            .collect::<Result<serde_json::Map<_, _>, _>>()?
+            .into(),
     })
 }

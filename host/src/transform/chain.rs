@@ -18,6 +18,7 @@ use super::provenance::{self, Provenance};
 use super::route::{Lineage, OutputColumn, SourceRoute, source_routes};
 use super::spec::TransformSpec;
 use super::step::Step;
+use super::watch::Watch;
 use crate::shape::TableShape;
 
 /// A table's transforms, opened. Chunks can be applied from several threads at once; each gets its own instances.
@@ -30,6 +31,7 @@ pub struct Chain {
     output_fields: Vec<FieldRef>,
     /// Positions of protected columns among the source's.
     protected: Vec<usize>,
+    watch: Watch,
     provenance: Vec<Provenance>,
     digest: String,
 }
@@ -88,6 +90,9 @@ impl Chain {
         if let Some(fault) = unmasked(&protected, &lineage, &source_names, &output) {
             return Err(TransformError::Table { table, fault });
         }
+        let types_of_protected: Vec<_> = protected.iter().map(|at| inputs[*at].data_type.clone()).collect();
+        let types_of_output: Vec<_> = output.iter().map(|column| column.data_type.clone()).collect();
+        let watch = Watch::new(&types_of_protected, &types_of_output);
         let provenance: Vec<Provenance> = steps.iter().map(Step::provenance).collect();
         Ok(Chain {
             table,
@@ -98,6 +103,7 @@ impl Chain {
                 .iter()
                 .map(|column| Arc::new(Field::new(&column.name, column.data_type.clone(), column.nullable)))
                 .collect(),
+            watch,
             output,
             protected,
             digest: provenance::digest(&provenance),
@@ -153,7 +159,9 @@ impl Chain {
         for step in &self.steps {
             step.run(&mut live)?;
         }
-        if let Some(leak) = leaks::find(&raw, &live.columns, live.origin.as_deref()) {
+        let origin = live.origin.as_deref();
+        let leak = leaks::find(&raw, &live.columns, origin).or_else(|| self.watch.find(&raw, &live.columns, origin));
+        if let Some(leak) = leak {
             return Err(TransformError::Leak {
                 table: self.table.clone(),
                 protected: self.source_names[self.protected[leak.protected]].clone(),

@@ -99,10 +99,9 @@ pub enum What {
         row: usize,
     },
     /// A reject of a row that is not there.
-    #[error("it rejects row {row} of a batch of {rows} rows")]
+    /// Its number is not shown: a component that mixes up row and value would show a value.
+    #[error("it rejects a row beyond the batch's {rows}")]
     RejectRow {
-        /// The row.
-        row: u32,
         /// Rows of the batch.
         rows: usize,
     },
@@ -177,8 +176,8 @@ pub(crate) fn first_reject(
     columns: &[&str],
 ) -> Result<Option<(usize, String, String)>, Invalid> {
     let in_batch = |row: u32| usize::try_from(row).ok().filter(|row| *row < rows);
-    if let Some(wrong) = rejects.iter().find(|reject| in_batch(reject.row).is_none()) {
-        return Err(What::RejectRow { row: wrong.row, rows }.into());
+    if rejects.iter().any(|reject| in_batch(reject.row).is_none()) {
+        return Err(What::RejectRow { rows }.into());
     }
     let first = rejects.iter().min_by_key(|reject| reject.row);
     Ok(first.and_then(|reject| {
@@ -259,7 +258,7 @@ mod tests {
         assert_eq!((row, column.as_str(), code.as_str()), (1, UNKNOWN_COLUMN, INVALID_CODE));
         assert_eq!(
             first_reject(&rejects, 5, &["email"]).unwrap_err().what,
-            What::RejectRow { row: 5, rows: 5 }
+            What::RejectRow { rows: 5 }
         );
         assert_eq!(first_reject(&[], 0, &[]).unwrap(), None);
     }

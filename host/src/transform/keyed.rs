@@ -27,6 +27,10 @@ impl Host for HostState {
         let Some(cells) = Cells::new(rows, &values) else {
             return Ok(Err(KeyedError::Malformed));
         };
+        // The answer has to fit into the component: nothing is made for one that cannot take it.
+        if self.limiter.refuses(cells.rows.saturating_mul(TAG_BYTES)) {
+            return Err(wasmtime::Error::msg("the answer is larger than the component's memory"));
+        }
         tags(&key.secret, &context, &cells, self.deadline).map(Ok)
     }
 }

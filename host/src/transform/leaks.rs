@@ -1,8 +1,8 @@
 //! The last look before anything is written: do the raw values of protected columns stand anywhere in their row's output?
 //!
 //! A value is found when it is the whole of a cell, and, from six characters on, when it is a part of one. Text and binary
-//! columns are compared, as bytes; an encoding of the value (hex, base64, UTF-16, another case) is not found, nor is a
-//! number written as text. Empty values and NULL are no values.
+//! columns are compared, as bytes; an encoding of the value (hex, base64, UTF-16, another case) is not found. Values
+//! that change their type are [`super::watch`]'s. Empty values and NULL are no values.
 
 use std::cell::OnceCell;
 

@@ -70,6 +70,13 @@ impl Limiter {
         self.memory_refused
     }
 
+    /// Whether `bytes` more could never fit, as the answer of a call to the host. That counts as a refusal.
+    pub(crate) fn refuses(&mut self, bytes: usize) -> bool {
+        let refused = bytes > self.memory_limit;
+        self.memory_refused |= refused;
+        refused
+    }
+
     /// Whether more table elements were asked for than the limit allows.
     pub(crate) fn table_refused(&self) -> bool {
         self.table_refused

@@ -1,6 +1,6 @@
 //! What a component says will come out, checked against what goes in.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use arrow::datatypes::DataType;
 
@@ -138,10 +138,13 @@ impl Plan {
                 wit::OutputSource::Computed(field) => {
                     computed += 1;
                     check_name(name)?;
-                    let mut sources = Vec::new();
+                    // Each once, however often it is named.
+                    let mut sources = BTreeSet::new();
                     for source in &field.sources {
                         match position(source) {
-                            Some(position) => sources.push(position),
+                            Some(position) => {
+                                sources.insert(position);
+                            }
                             None if META_BEFORE.contains(&source.as_str()) => {}
                             None => return Err(PlanFault::UnknownSource { output: shown(name) }),
                         }
@@ -151,7 +154,7 @@ impl Plan {
                         data_type: arrow_type(field.data_type).ok_or_else(|| PlanFault::Decimal(shown(name)))?,
                         nullable: field.nullable,
                         from: From::Computed {
-                            sources,
+                            sources: sources.into_iter().collect(),
                             how: one_line(&field.how, MAX_HOW_CHARS),
                         },
                     }

@@ -61,6 +61,9 @@ pub(crate) enum Lineage {
     Computed { sources: BTreeSet<usize>, how: Vec<String> },
 }
 
+/// Earlier computations that are told of a column, at most.
+const MAX_STEPS_TOLD: usize = 8;
+
 impl Lineage {
     /// Before the first step.
     pub(crate) fn of_sources(count: usize) -> Vec<Lineage> {
@@ -80,7 +83,7 @@ impl Lineage {
 
     fn computed(before: &[Lineage], from: &[usize], how: &str) -> Lineage {
         let mut sources = BTreeSet::new();
-        let mut steps = Vec::new();
+        let mut steps: Vec<String> = Vec::new();
         for position in from {
             match &before[*position] {
                 Lineage::Source(source) => {
@@ -88,9 +91,18 @@ impl Lineage {
                 }
                 Lineage::Computed { sources: earlier, how } => {
                     sources.extend(earlier);
-                    steps.extend(how.iter().cloned());
+                    for step in how {
+                        if !steps.contains(step) {
+                            steps.push(step.clone());
+                        }
+                    }
                 }
             }
+        }
+        // What a column is made of is for reading; a chain cannot make it grow without end.
+        if steps.len() > MAX_STEPS_TOLD {
+            steps.truncate(MAX_STEPS_TOLD);
+            steps.push("…".to_owned());
         }
         steps.push(how.to_owned());
         Lineage::Computed { sources, how: steps }

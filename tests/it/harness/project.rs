@@ -132,6 +132,13 @@ granularity = "minute"
         self.run("run", &["--once", "--json"])
     }
 
+    /// The same with more in its environment.
+    pub fn once_with(&self, environment: &[(&str, &str)]) -> Run {
+        let mut process = self.command("run", &["--once", "--json"]);
+        process.envs(environment.iter().copied());
+        finish(process.output().expect("sluice starts"))
+    }
+
     /// Starts a run that stops at a failpoint, waits until it is there, and kills it with SIGKILL. Whether it got there.
     pub fn kill_at(&self, failpoint: &str) -> bool {
         let marker = self.dir.path().join("at-failpoint");

@@ -2,7 +2,8 @@
 
 usage: scan_lake.py LAKE VALUES.json
 
-Prints one JSON object: how many tables and rows were read, and each kind of place in which a value was found. Values are
+VALUES.json has `anywhere`, a list of values, and `cells`, for columns of `dbo_customers` the values that may not be the
+whole of one of their cells: short ones, which would be found anywhere by chance. Prints one JSON object: how many tables and rows were read, and each kind of place in which a value was found. Values are
 looked for in the decoded cells of every table and in the bytes of every file, as UTF-8, UTF-16, hex and base64 (at any
 alignment), with text compared as it is and in lower case.
 """
@@ -51,13 +52,20 @@ def cells(table: pa.Table) -> bytes:
 def main() -> None:
     lake = pathlib.Path(sys.argv[1])
     values = json.loads(pathlib.Path(sys.argv[2]).read_text())
+    anywhere, whole = values["anywhere"], values["cells"]
     tables = sorted(log.parent for log in lake.rglob("_delta_log"))
     places: dict[str, bytes] = {}
     rows = {}
+    found: dict[str, int] = {}
     for path in tables:
         table = pa.table(DeltaTable(str(path)).to_pyarrow_table())
         rows[path.name] = table.num_rows
         places[f"cells of {path.name}"] = cells(table)
+        if path.name == "dbo_customers":
+            for column, raw in whole.items():
+                held = {str(value) for value in table.column(column).to_pylist()}
+                if hits := len(held.intersection(raw)):
+                    found[f"whole in {column}"] = hits
     for file in sorted(lake.rglob("*")):
         if not file.is_file():
             continue
@@ -65,8 +73,7 @@ def main() -> None:
         if file.suffix == ".parquet":
             places[f"rows of {file.relative_to(lake)}"] = cells(pq.read_table(file))
             places[f"footer of {file.relative_to(lake)}"] = repr(pq.read_metadata(file).to_dict()).encode()
-    found: dict[str, int] = {}
-    patterns = [(kind, text) for value in values for kind, texts in forms(value).items() for text in texts]
+    patterns = [(kind, text) for value in anywhere for kind, texts in forms(value).items() for text in texts]
     for place, content in places.items():
         lower = content.lower()
         for kind, text in patterns:

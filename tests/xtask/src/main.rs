@@ -101,7 +101,5 @@ fn bench(arguments: &[String]) -> Result<()> {
         "sluice-bench",
         "--bins",
     ])?;
-    let mut command = vec!["run", "--quiet", "--release", "--package", "sluice-bench", "--"];
-    command.extend(arguments.iter().map(String::as_str));
-    cargo(&command)
+    shell::run(shell::target().join("release/sluice-bench"), arguments)
 }

@@ -30,8 +30,9 @@ pub(crate) fn cargo(arguments: &[&str]) -> Result<()> {
 }
 
 /// Runs a program in the root; an error unless it succeeds.
-pub(crate) fn run(program: impl AsRef<OsStr>, arguments: &[&str]) -> Result<()> {
+pub(crate) fn run(program: impl AsRef<OsStr>, arguments: &[impl AsRef<str>]) -> Result<()> {
     let program = program.as_ref();
+    let arguments: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
     let shown = format!("{} {}", program.to_string_lossy(), arguments.join(" "));
     let status = Command::new(program)
         .args(arguments)

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::Failure;
+use super::out::say;
 use super::run::stream;
 use super::show::{Show, grouped};
 use crate::config::Settings;
@@ -51,13 +52,13 @@ const SHOWN: [&str; 7] = [
 const SHOWN_ROWS: usize = 5;
 
 pub(super) async fn run(args: DemoArgs) -> Result<(), Failure> {
-    let say = |line: &str| {
+    let tell = |line: &str| {
         if !args.json {
-            println!("{line}");
+            say!("{line}");
         }
     };
     let files = DemoFiles::prepare(&args.dir)?;
-    say(&format!(
+    tell(&format!(
         "Starting a stand-in for SQL Server with a shop in it ({} changes, seed {}) …",
         grouped(args.rows),
         args.seed
@@ -65,7 +66,7 @@ pub(super) async fn run(args: DemoArgs) -> Result<(), Failure> {
     let server = StandIn::start(&files, args.rows, args.seed, args.tables).await?;
     files.write_config(server.port(), args.tables)?;
     let settings = Settings::load(&files.config)?;
-    say(&format!(
+    tell(&format!(
         "It listens on 127.0.0.1,{}. Reading its changes into {} …\n",
         server.port(),
         files.lake.display()
@@ -81,7 +82,7 @@ pub(super) async fn run(args: DemoArgs) -> Result<(), Failure> {
         })
         .collect();
     if args.json {
-        println!(
+        say!(
             "{}",
             serde_json::json!({
                 "type": "demo",
@@ -100,12 +101,17 @@ pub(super) async fn run(args: DemoArgs) -> Result<(), Failure> {
 }
 
 fn print_tables(summaries: &[&TableSummary]) {
-    println!(
+    say!(
         "\n\n{:<16} {:>9} {:>9} {:>9} {:>9}   {:<24}  through",
-        "table", "rows", "inserts", "updates", "deletes", "complete until"
+        "table",
+        "rows",
+        "inserts",
+        "updates",
+        "deletes",
+        "complete until"
     );
     for summary in summaries.iter().take(12) {
-        println!(
+        say!(
             "{:<16} {:>9} {:>9} {:>9} {:>9}   {:<24}  {}",
             summary.capture_instance.0,
             grouped(summary.rows),
@@ -123,7 +129,7 @@ fn print_tables(summaries: &[&TableSummary]) {
         );
     }
     if summaries.len() > 12 {
-        println!("… and {} more tables", summaries.len() - 12);
+        say!("… and {} more tables", summaries.len() - 12);
     }
 }
 
@@ -137,7 +143,7 @@ async fn print_sample(summaries: &[&TableSummary]) -> Result<(), Failure> {
     }
     let table = arrow::util::pretty::pretty_format_batches(&[rows])
         .map_err(|error| Failure::new(ErrorKind::Internal, format!("cannot show the sample: {error}")))?;
-    println!("\nThe newest rows of {MASKED} as they stand in Delta (there is no other copy):\n{table}");
+    say!("\nThe newest rows of {MASKED} as they stand in Delta (there is no other copy):\n{table}");
     Ok(())
 }
 
@@ -145,14 +151,14 @@ fn print_next(files: &DemoFiles, port: u16) {
     let dir = files.dir.display();
     let sluice = server::program("sluice");
     let lake = files.lake.display();
-    println!("\nDelta tables: {lake}/bronze/*, {lake}/ops/ingestion_facts, {lake}/ops/table_finalization");
-    println!("\nMore changes (only those are read), and how far each table is:");
-    println!("  {sluice} demo --dir {dir}");
-    println!("  {sluice} status -c {dir}/sluice.toml");
-    println!("\nStart the server again, watch the tables, and change a row with any SQL client:");
-    println!("  {} &", server::command_line(files, port));
-    println!("  {sluice} run -c {dir}/sluice.toml &");
-    println!(
+    say!("\nDelta tables: {lake}/bronze/*, {lake}/ops/ingestion_facts, {lake}/ops/table_finalization");
+    say!("\nMore changes (only those are read), and how far each table is:");
+    say!("  {sluice} demo --dir {dir}");
+    say!("  {sluice} status -c {dir}/sluice.toml");
+    say!("\nStart the server again, watch the tables, and change a row with any SQL client:");
+    say!("  {} &", server::command_line(files, port));
+    say!("  {sluice} run -c {dir}/sluice.toml &");
+    say!(
         "  printf \"UPDATE dbo.customers SET city = N'Here' WHERE id = 1\\nGO\\n\" | tsql -H 127.0.0.1 -p {port} -U sa -P $(cat {}) -D shop",
         files.password.display()
     );

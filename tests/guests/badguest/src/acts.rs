@@ -2,6 +2,8 @@
 
 use std::hint::black_box;
 
+use sluice_plugin::{Column, HostKeys, Keyed};
+
 /// Executes `unreachable`.
 pub(crate) fn trap() -> ! {
     #[cfg(target_arch = "wasm32")]
@@ -49,4 +51,16 @@ pub(crate) fn flood(value: &str) {
     for _ in 0..10_000 {
         sluice_plugin::log::error(&long);
     }
+}
+
+/// Eight million NULLs are 33 MB of offsets in the guest, and would be 256 MB of tags from the host.
+pub(crate) fn keyed_flood() {
+    let rows = 8_000_000;
+    let nulls = Column {
+        validity: Some(vec![0; rows / 8]),
+        offsets: vec![0; rows + 1],
+        values: Vec::new(),
+    };
+    let tags = HostKeys.hmac_sha256("pii", "flood", rows as u32, nulls);
+    black_box(tags.map(|tags| tags.len()).ok());
 }

@@ -58,6 +58,8 @@ pub enum Behave {
     Recurse,
     /// Logs without end, then comes back.
     LogFlood,
+    /// Asks the host for tags of more NULLs than it could take the answer of.
+    KeyedFlood,
     /// Fails the batch with a message that quotes a value.
     ErrorWithSecret,
 
@@ -159,6 +161,7 @@ impl Transform for BadGuest {
             Behave::Loop => acts::spin(),
             Behave::EatMemory => acts::eat_memory(),
             Behave::Recurse => acts::recurse(),
+            Behave::KeyedFlood => acts::keyed_flood(),
             Behave::LogFlood => acts::flood(&first_value(batch)),
             Behave::ErrorWithSecret => {
                 let secret = first_value(batch);

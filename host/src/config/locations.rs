@@ -1,0 +1,108 @@
+//! Where things go must not overlap: each target and checkpoint has a folder of its own, facts and control tables may be
+//! shared by tables but not with anything else, and nothing lies inside another, where a vacuum would find it.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+
+use super::{ConfigError, TableSettings};
+
+/// What a folder is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Target,
+    Checkpoint,
+    Facts,
+    Control,
+}
+
+impl Use {
+    fn key(self) -> &'static str {
+        match self {
+            Use::Target => "target",
+            Use::Checkpoint => "checkpoint",
+            Use::Facts => "facts_table",
+            Use::Control => "control_table",
+        }
+    }
+
+    fn may_be_shared(self) -> bool {
+        matches!(self, Use::Facts | Use::Control)
+    }
+}
+
+pub(super) fn expect_disjoint(tables: &[TableSettings]) -> Result<(), ConfigError> {
+    let mut taken: BTreeMap<PathBuf, (Use, usize)> = BTreeMap::new();
+    for (index, table) in tables.iter().enumerate() {
+        for (role, path) in uses(table) {
+            let path = resolved(path);
+            match taken.get(&path) {
+                Some((other, _)) if *other == role && role.may_be_shared() => {}
+                Some((other, owner)) => {
+                    return Err(clash(tables, index, role, &path, "is also", *other, *owner));
+                }
+                None => {
+                    taken.insert(path, (role, index));
+                }
+            }
+        }
+    }
+    for (path, (role, index)) in &taken {
+        for ancestor in path.ancestors().skip(1) {
+            if let Some((other, owner)) = taken.get(ancestor) {
+                return Err(clash(tables, *index, *role, path, "lies inside", *other, *owner));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn uses(table: &TableSettings) -> [(Use, &Path); 4] {
+    [
+        (Use::Target, &table.target),
+        (Use::Checkpoint, &table.checkpoint),
+        (Use::Facts, &table.facts_table),
+        (Use::Control, &table.control_table),
+    ]
+}
+
+fn clash(
+    tables: &[TableSettings],
+    index: usize,
+    role: Use,
+    path: &Path,
+    how: &str,
+    other: Use,
+    owner: usize,
+) -> ConfigError {
+    let whose = |index: usize| {
+        tables
+            .get(index)
+            .map(|table| table.capture_instance.0.as_str())
+            .unwrap_or_default()
+    };
+    ConfigError::Key {
+        key: format!("table[{}].{}", index + 1, role.key()),
+        problem: format!(
+            "of {}: {} {how} the {} of {}; give each its own folder",
+            whose(index),
+            path.display(),
+            other.key(),
+            whose(owner)
+        ),
+    }
+}
+
+/// The path without `.` and `..`, by its text alone: it need not exist.
+fn resolved(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                out.pop();
+            }
+            other => out.push(other),
+        }
+    }
+    out
+}
