@@ -23,6 +23,8 @@ pub(super) enum Values {
         values: Vec<i128>,
         precision: u8,
         scale: i8,
+        /// 10^precision: the first magnitude that does not fit.
+        limit: u128,
     },
     Date(Vec<i32>),
     /// With the zone of the Arrow type, when it has one.
@@ -85,6 +87,7 @@ impl Column {
                 values: Vec::with_capacity(rows),
                 precision: *precision,
                 scale: *scale,
+                limit: 10u128.checked_pow(u32::from(*precision))?,
             },
             DataType::Date32 => Values::Date(Vec::with_capacity(rows)),
             DataType::Timestamp(TimeUnit::Microsecond, zone) => {
@@ -132,6 +135,7 @@ impl Column {
                 values,
                 precision,
                 scale,
+                ..
             } => {
                 Arc::new(Decimal128Array::try_new(taken(values), nulls)?.with_precision_and_scale(*precision, *scale)?)
             }

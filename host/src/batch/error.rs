@@ -1,16 +1,42 @@
 //! What can be wrong with rows as they arrive.
 
+use std::fmt;
+
 use crate::error::{Classify, ErrorKind};
+use crate::identity::CaptureInstance;
 use crate::lsn::Lsn;
 
-/// Why rows could not become a chunk.
+/// A row that is at fault.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowAt {
+    /// The table.
+    pub capture_instance: CaptureInstance,
+    /// Its place among the rows of the batch, from 1.
+    pub row: u64,
+    /// Its commit, when that is known.
+    pub lsn: Option<Lsn>,
+}
+
+impl fmt::Display for RowAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "row {} of {}", self.row, self.capture_instance)?;
+        match self.lsn {
+            Some(lsn) => write!(f, " (commit {lsn})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why rows could not become a chunk. Texts name table, column, row and commit, never a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BatchError {
     /// The wire's type is not the type that the column had when the table was opened.
     #[error(
-        "column {column} arrives as {found}, but was {expected} when the table was opened; its type changed on the source: start sluice again, and see whether bronze can take the new type"
+        "column {column} of {at} arrives as {found}, but was {expected} when the table was opened; its type changed on the source: start sluice again, and see whether bronze can take the new type"
     )]
     TypeChanged {
+        /// The row.
+        at: RowAt,
         /// The column.
         column: String,
         /// Its declared type.
@@ -19,38 +45,49 @@ pub enum BatchError {
         found: &'static str,
     },
     /// A row's commit has no entry among the commit times.
-    #[error("commit {lsn} has no row in cdc.lsn_time_mapping; cleanup may have removed it while the batch was read")]
+    #[error(
+        "commit {lsn} of {capture_instance} has no row in cdc.lsn_time_mapping; cleanup may have removed it while the batch was read: start sluice again, which compares its position with what is left and says what is lost, if anything is"
+    )]
     UnknownCommit {
+        /// The table.
+        capture_instance: CaptureInstance,
         /// The commit.
         lsn: Lsn,
     },
     /// A metadata column of a change row is NULL or has the wrong length.
-    #[error("a change row has an invalid {column} after commit {after:?}")]
+    #[error("{at} has an invalid {column}: read that row of the change table, and report it with what it holds there")]
     InvalidMetadata {
+        /// The row.
+        at: RowAt,
         /// The column.
         column: &'static str,
-        /// The last commit that was whole.
-        after: Option<Lsn>,
     },
     /// A value is outside what the Delta type can hold.
-    #[error("column {column} of a row of commit {lsn:?} has a value outside the range of {data_type}")]
+    #[error("column {column} of {at} has a value outside the range of {data_type}")]
     OutOfRange {
+        /// The row.
+        at: RowAt,
         /// The column.
         column: String,
-        /// The row's commit.
-        lsn: Option<Lsn>,
         /// The type that cannot hold it.
         data_type: String,
     },
     /// A text or binary column outgrew the 2 GiB that one chunk can hold.
-    #[error("column {column} has more than 2 GiB in one chunk; lower limits.chunk_rows")]
+    #[error("column {column} of {capture_instance} has more than 2 GiB in one chunk; lower limits.chunk_rows")]
     TooLarge {
+        /// The table.
+        capture_instance: CaptureInstance,
         /// The column.
         column: String,
     },
     /// Arrow refused the columns. A fault of sluice.
-    #[error("arrow refused a chunk: {0}")]
-    Arrow(String),
+    #[error("arrow refused a chunk of {capture_instance}: {reason}")]
+    Arrow {
+        /// The table.
+        capture_instance: CaptureInstance,
+        /// What it said.
+        reason: String,
+    },
 }
 
 impl Classify for BatchError {
@@ -60,7 +97,7 @@ impl Classify for BatchError {
             BatchError::UnknownCommit { .. } => ErrorKind::DataLoss,
             BatchError::OutOfRange { .. } => ErrorKind::SchemaChanged,
             BatchError::TooLarge { .. } => ErrorKind::Config,
-            BatchError::InvalidMetadata { .. } | BatchError::Arrow(_) => ErrorKind::Internal,
+            BatchError::InvalidMetadata { .. } | BatchError::Arrow { .. } => ErrorKind::Internal,
         }
     }
 }

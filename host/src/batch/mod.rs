@@ -8,10 +8,13 @@
 mod column;
 mod commit_times;
 mod error;
+mod meta;
 mod sink;
+#[cfg(test)]
+mod tests;
 mod text;
 
 pub use commit_times::CommitTimes;
-pub use error::BatchError;
+pub use error::{BatchError, RowAt};
 pub use sink::{Chunk, ChunkBuilder, LEADING_COLUMNS};
 pub use text::TextEncoding;

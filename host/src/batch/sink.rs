@@ -2,18 +2,17 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    ArrayRef, DictionaryArray, Int32Array, NullBufferBuilder, RecordBatch, StringArray, TimestampMicrosecondArray,
-};
-use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
-use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef, TimeUnit};
+use arrow::array::{NullBufferBuilder, RecordBatch};
+use arrow::datatypes::SchemaRef;
 
 use super::column::{Column, Values};
 use super::commit_times::CommitTimes;
-use super::error::BatchError;
+use super::error::{BatchError, RowAt};
+use super::meta::{Meta, chunk_schema};
 use super::text::{self, TextEncoding};
+use crate::identity::CaptureInstance;
 use crate::lsn::{LSN_TEXT_LEN, Lsn, UtcMicros};
-use crate::shape::{META_BEFORE, TableShape};
+use crate::shape::TableShape;
 
 /// The columns that every read selects before the captured ones, in this order. `__$command_id` may be missing on old
 /// builds, where NULL is selected in its place.
@@ -59,12 +58,14 @@ pub struct Chunk {
 /// it.
 pub struct ChunkBuilder {
     schema: SchemaRef,
-    capture_instance: String,
+    capture_instance: CaptureInstance,
     columns: Vec<Column>,
     meta: Meta,
     commit_times: Arc<CommitTimes>,
     cursor: usize,
     rows: usize,
+    /// Rows of the chunks that were taken.
+    rows_before: u64,
     bytes: usize,
     limits: ChunkLimits,
     replaced_texts: u64,
@@ -76,22 +77,6 @@ pub struct ChunkBuilder {
 struct ChunkLimits {
     rows: usize,
     bytes: usize,
-}
-
-/// The metadata of the chunk's rows.
-#[derive(Default)]
-struct Meta {
-    /// Each distinct commit once: text and time.
-    lsn_texts: Vec<u8>,
-    lsn_keys: Vec<i32>,
-    seqvals: Vec<u8>,
-    operations: Vec<i32>,
-    command_ids: Vec<i32>,
-    command_nulls: Option<NullBufferBuilder>,
-    commit_ts: Vec<i64>,
-    current: Option<(Lsn, UtcMicros)>,
-    first: Option<(Lsn, UtcMicros)>,
-    counts: [u64; 5],
 }
 
 impl ChunkBuilder {
@@ -113,17 +98,21 @@ impl ChunkBuilder {
                     &column.data_type,
                     max_rows.min(65_536),
                 )
-                .ok_or_else(|| BatchError::Arrow(format!("no builder for column {}", column.name)))
+                .ok_or_else(|| BatchError::Arrow {
+                    capture_instance: shape.capture_instance.clone(),
+                    reason: format!("no builder for column {}", column.name),
+                })
             })
             .collect::<Result<Vec<Column>, BatchError>>()?;
         Ok(ChunkBuilder {
             schema: chunk_schema(shape),
-            capture_instance: shape.capture_instance.0.clone(),
+            capture_instance: shape.capture_instance.clone(),
             columns,
             meta: Meta::default(),
             commit_times,
             cursor: 0,
             rows: 0,
+            rows_before: 0,
             bytes: 0,
             limits: ChunkLimits {
                 rows: max_rows,
@@ -158,6 +147,7 @@ impl ChunkBuilder {
             .find(|column| matches!(&column.values, Values::Text(b) | Values::Binary(b) if b.overflowed))
         {
             return Err(BatchError::TooLarge {
+                capture_instance: self.capture_instance.clone(),
                 column: column.name.clone(),
             });
         }
@@ -165,12 +155,16 @@ impl ChunkBuilder {
             return Ok(None);
         };
         let rows = std::mem::take(&mut self.rows);
+        self.rows_before += rows as u64;
         let bytes = std::mem::take(&mut self.bytes) as u64;
         // The commit may go on in the next chunk, where it is the first text again.
         let mut meta = std::mem::take(&mut self.meta);
         let counts = meta.counts;
-        let arrow = |error: arrow::error::ArrowError| BatchError::Arrow(error.to_string());
-        let mut arrays = meta.finish(&self.capture_instance, rows).map_err(arrow)?;
+        let arrow = |error: arrow::error::ArrowError| BatchError::Arrow {
+            capture_instance: self.capture_instance.clone(),
+            reason: error.to_string(),
+        };
+        let mut arrays = meta.finish(&self.capture_instance.0, rows).map_err(arrow)?;
         for column in &mut self.columns {
             arrays.push(column.finish(rows).map_err(arrow)?);
         }
@@ -261,10 +255,17 @@ impl ChunkBuilder {
         self.valid(column, 8);
     }
 
-    /// A `decimal`, `money` or `smallmoney`: the value times 10^`scale`.
+    /// A `decimal`, `money` or `smallmoney`: the value times 10^`wire_scale`. Where the column was widened on the source
+    /// (`decimal(9,2)` to `decimal(12,2)`, `smallmoney` to `money`), the change table is converted in place, and a value
+    /// can have more digits than the column had when it was opened. Neither Arrow nor Parquet would notice.
     pub fn push_decimal(&mut self, column: usize, value: i128, wire_scale: u8) {
         match self.values(column) {
-            Some(Values::Decimal { values, scale, .. }) if i16::from(*scale) == i16::from(wire_scale) => {
+            Some(Values::Decimal {
+                values, scale, limit, ..
+            }) if i16::from(*scale) == i16::from(wire_scale) => {
+                if value.unsigned_abs() >= *limit {
+                    return self.mismatch(column, "decimal of more digits");
+                }
                 values.push(value);
             }
             _ => return self.mismatch(column, "decimal of another scale"),
@@ -348,7 +349,8 @@ impl ChunkBuilder {
                 });
                 nulls.append_null();
             }
-            START_LSN | SEQVAL | OPERATION => self.invalid(LEADING_COLUMNS[column]),
+            START_LSN => self.begin_row(&[]),
+            SEQVAL | OPERATION => self.invalid(LEADING_COLUMNS[column]),
             _ => match self.columns.get_mut(column - LEADING_COLUMNS.len()) {
                 Some(column) => column.push_null(),
                 None => self.mismatch(column, "NULL"),
@@ -361,8 +363,8 @@ impl ChunkBuilder {
     pub fn push_out_of_range(&mut self, column: usize) {
         let (name, data_type) = self.describe(column);
         self.fault(BatchError::OutOfRange {
+            at: self.here(),
             column: name,
-            lsn: self.last_lsn,
             data_type,
         });
     }
@@ -374,31 +376,33 @@ impl ChunkBuilder {
 
     /// The row is whole.
     pub fn end_row(&mut self) {
-        self.rows += 1;
-        self.bytes += 32;
-        let meta = &self.meta;
+        let (meta, rows) = (&self.meta, self.rows + 1);
         if self.fault.is_none()
-            && (meta.lsn_keys.len() != self.rows
-                || meta.seqvals.len() != self.rows * LSN_TEXT_LEN
-                || meta.operations.len() != self.rows
-                || meta.command_ids.len() != self.rows)
+            && (meta.lsn_keys.len() != rows
+                || meta.seqvals.len() != rows * LSN_TEXT_LEN
+                || meta.operations.len() != rows
+                || meta.command_ids.len() != rows)
         {
-            self.fault(BatchError::InvalidMetadata {
-                column: "row",
-                after: self.last_lsn,
-            });
+            self.invalid("set of metadata columns");
         }
+        self.rows = rows;
+        self.bytes += 32;
     }
 
     fn begin_row(&mut self, bytes: &[u8]) {
         let Some(lsn) = Lsn::from_bytes(bytes) else {
+            // The row has no commit, and the last one is not its own.
+            self.last_lsn = None;
             return self.invalid(LEADING_COLUMNS[START_LSN]);
         };
         let time = match self.meta.current {
             Some((current, time)) if current == lsn => time,
             _ => {
                 let Some(time) = self.commit_times.find(lsn, &mut self.cursor) else {
-                    return self.fault(BatchError::UnknownCommit { lsn });
+                    return self.fault(BatchError::UnknownCommit {
+                        capture_instance: self.capture_instance.clone(),
+                        lsn,
+                    });
                 };
                 self.meta.lsn_texts.extend_from_slice(&lsn.text());
                 self.meta.current = Some((lsn, time));
@@ -438,6 +442,7 @@ impl ChunkBuilder {
     fn mismatch(&mut self, column: usize, found: &'static str) {
         let (column, expected) = self.describe(column);
         self.fault(BatchError::TypeChanged {
+            at: self.here(),
             column,
             expected,
             found,
@@ -446,206 +451,21 @@ impl ChunkBuilder {
 
     fn invalid(&mut self, column: &'static str) {
         self.fault(BatchError::InvalidMetadata {
+            at: self.here(),
             column,
-            after: self.last_lsn,
         });
+    }
+
+    /// The row that is being pushed.
+    fn here(&self) -> RowAt {
+        RowAt {
+            capture_instance: self.capture_instance.clone(),
+            row: self.rows_before + self.rows as u64 + 1,
+            lsn: self.last_lsn,
+        }
     }
 
     fn fault(&mut self, fault: BatchError) {
         self.fault.get_or_insert(fault);
-    }
-}
-
-impl Meta {
-    fn finish(&mut self, capture_instance: &str, rows: usize) -> Result<Vec<ArrayRef>, arrow::error::ArrowError> {
-        let instance = DictionaryArray::<Int32Type>::try_new(
-            Int32Array::from(vec![0; rows]),
-            Arc::new(StringArray::from(vec![capture_instance])),
-        )?;
-        let start_lsn = DictionaryArray::<Int32Type>::try_new(
-            Int32Array::from(std::mem::take(&mut self.lsn_keys)),
-            Arc::new(lsn_texts(std::mem::take(&mut self.lsn_texts))?),
-        )?;
-        let command_nulls = self.command_nulls.as_mut().and_then(NullBufferBuilder::finish);
-        Ok(vec![
-            Arc::new(instance),
-            Arc::new(start_lsn),
-            Arc::new(lsn_texts(std::mem::take(&mut self.seqvals))?),
-            Arc::new(Int32Array::from(std::mem::take(&mut self.operations))),
-            Arc::new(Int32Array::try_new(
-                std::mem::take(&mut self.command_ids).into(),
-                command_nulls,
-            )?),
-            Arc::new(TimestampMicrosecondArray::from(std::mem::take(&mut self.commit_ts))),
-        ])
-    }
-}
-
-/// LSN texts, one after the other, as an array.
-fn lsn_texts(bytes: Vec<u8>) -> Result<StringArray, arrow::error::ArrowError> {
-    let count = bytes.len() / LSN_TEXT_LEN;
-    let offsets: Vec<i32> = (0..=count).map(|i| (i * LSN_TEXT_LEN) as i32).collect();
-    StringArray::try_new(
-        OffsetBuffer::new(ScalarBuffer::from(offsets)),
-        Buffer::from_vec(bytes),
-        None,
-    )
-}
-
-/// The schema of a chunk.
-fn chunk_schema(shape: &TableShape) -> SchemaRef {
-    let dictionary = || DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-    let types = [
-        dictionary(),
-        dictionary(),
-        DataType::Utf8,
-        DataType::Int32,
-        DataType::Int32,
-        DataType::Timestamp(TimeUnit::Microsecond, None),
-    ];
-    let meta = META_BEFORE
-        .into_iter()
-        .zip(types)
-        .map(|(name, data_type)| Field::new(name, data_type, true));
-    let captured = shape
-        .columns
-        .iter()
-        .map(|column| Field::new(&column.name, column.data_type.clone(), true));
-    Arc::new(Schema::new(meta.chain(captured).collect::<Vec<Field>>()))
-}
-
-#[cfg(test)]
-mod tests {
-    use arrow::array::{Array, AsArray};
-    use arrow::datatypes::{Decimal128Type, TimestampMicrosecondType};
-
-    use super::*;
-    use crate::identity::CaptureInstance;
-    use crate::shape::ColumnShape;
-
-    fn shape(columns: &[(&str, DataType)]) -> TableShape {
-        TableShape {
-            schema: "dbo".to_owned(),
-            table: "t".to_owned(),
-            capture_instance: CaptureInstance("dbo_t".to_owned()),
-            columns: columns
-                .iter()
-                .map(|(name, data_type)| ColumnShape {
-                    name: (*name).to_owned(),
-                    source_type: data_type.to_string(),
-                    data_type: data_type.clone(),
-                    key: None,
-                })
-                .collect(),
-        }
-    }
-
-    fn lsn(n: u8) -> Lsn {
-        Lsn([0, 0, 0, 1, 0, 0, 0, 0, 0, n])
-    }
-
-    fn builder(columns: &[(&str, DataType)], max_rows: usize) -> ChunkBuilder {
-        let times = CommitTimes::new((1..=9).map(|n| (lsn(n), i64::from(n) * 1000)).collect(), 0, None);
-        ChunkBuilder::new(&shape(columns), Arc::new(times), max_rows, usize::MAX).unwrap()
-    }
-
-    fn row(sink: &mut ChunkBuilder, commit: u8, operation: i32, value: Option<i32>) {
-        sink.push_bytes(0, &lsn(commit).0);
-        sink.push_i32(1, 1);
-        sink.push_bytes(2, &lsn(commit).0);
-        sink.push_i32(3, operation);
-        match value {
-            Some(value) => sink.push_i32(4, value),
-            None => sink.push_null(4),
-        }
-        sink.end_row();
-    }
-
-    #[test]
-    fn rows_become_a_chunk_with_commit_times() {
-        let mut sink = builder(&[("v", DataType::Int32)], 100);
-        row(&mut sink, 1, 2, Some(7));
-        row(&mut sink, 1, 1, None);
-        row(&mut sink, 3, 2, Some(9));
-        let chunk = sink.take().unwrap().unwrap();
-        assert_eq!(chunk.batch.num_rows(), 3);
-        assert_eq!((chunk.first_lsn, chunk.last_lsn), (lsn(1), lsn(3)));
-        assert_eq!((chunk.inserts, chunk.deletes, chunk.updates), (2, 1, 0));
-        let times = chunk.batch.column(5).as_primitive::<TimestampMicrosecondType>();
-        assert_eq!(times.values().as_ref(), [1000, 1000, 3000]);
-        let start = arrow::compute::cast(chunk.batch.column(1), &DataType::Utf8).unwrap();
-        assert_eq!(start.as_string::<i32>().value(2), "0x00000001000000000003");
-        let values = chunk.batch.column(6).as_primitive::<arrow::datatypes::Int32Type>();
-        assert_eq!((values.value(0), values.is_null(1), values.value(2)), (7, true, 9));
-        assert!(sink.take().unwrap().is_none());
-    }
-
-    #[test]
-    fn an_update_pair_is_never_cut() {
-        let mut sink = builder(&[("v", DataType::Int32)], 1);
-        row(&mut sink, 1, 3, Some(1));
-        assert!(!sink.is_full());
-        row(&mut sink, 1, 4, Some(2));
-        assert!(sink.is_full());
-        let chunk = sink.take().unwrap().unwrap();
-        assert_eq!((chunk.batch.num_rows(), chunk.updates), (2, 1));
-    }
-
-    #[test]
-    fn a_commit_that_goes_on_in_the_next_chunk_keeps_its_name() {
-        let mut sink = builder(&[("v", DataType::Int32)], 1);
-        row(&mut sink, 2, 2, Some(1));
-        let first = sink.take().unwrap().unwrap();
-        row(&mut sink, 2, 2, Some(2));
-        let second = sink.take().unwrap().unwrap();
-        assert_eq!(first.batch.column(1), second.batch.column(1));
-        assert_eq!(second.first_lsn, lsn(2));
-    }
-
-    #[test]
-    fn a_missing_command_id_is_null() {
-        let mut sink = builder(&[("v", DataType::Int32)], 100);
-        row(&mut sink, 1, 2, Some(7));
-        sink.push_bytes(0, &lsn(1).0);
-        sink.push_null(1);
-        sink.push_bytes(2, &lsn(1).0);
-        sink.push_i32(3, 2);
-        sink.push_i32(4, 8);
-        sink.end_row();
-        let chunk = sink.take().unwrap().unwrap();
-        assert!(chunk.batch.column(4).is_valid(0) && chunk.batch.column(4).is_null(1));
-    }
-
-    #[test]
-    fn faults_name_the_column_and_are_kept() {
-        let mut sink = builder(&[("v", DataType::Int32)], 100);
-        row(&mut sink, 1, 2, Some(7));
-        sink.push_i64(4, 1);
-        assert!(sink.is_full());
-        let error = sink.take().unwrap_err();
-        assert!(error.to_string().contains("column v"), "{error}");
-
-        let mut sink = builder(&[("v", DataType::Int32)], 100);
-        row(&mut sink, 77, 2, Some(7));
-        assert_eq!(sink.take().unwrap_err(), BatchError::UnknownCommit { lsn: lsn(77) });
-    }
-
-    #[test]
-    fn decimals_keep_38_digits_and_refuse_another_scale() {
-        let most = 10i128.pow(38) - 1;
-        let mut sink = builder(&[("d", DataType::Decimal128(38, 10))], 100);
-        for value in [most, -most] {
-            sink.push_bytes(0, &lsn(1).0);
-            sink.push_i32(1, 1);
-            sink.push_bytes(2, &lsn(1).0);
-            sink.push_i32(3, 2);
-            sink.push_decimal(4, value, 10);
-            sink.end_row();
-        }
-        let chunk = sink.take().unwrap().unwrap();
-        let values = chunk.batch.column(6).as_primitive::<Decimal128Type>();
-        assert_eq!(values.values().as_ref(), [most, -most]);
-        sink.push_decimal(4, 1, 9);
-        assert!(matches!(sink.take(), Err(BatchError::TypeChanged { .. })));
     }
 }

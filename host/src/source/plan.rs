@@ -78,6 +78,7 @@ pub async fn plan_range(
         })),
         // A change row whose commit has no time: cleanup removed it between the two questions.
         None => Err(SourceError::Batch(crate::batch::BatchError::UnknownCommit {
+            capture_instance: instance.clone(),
             lsn: first,
         })),
     }
