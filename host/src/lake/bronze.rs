@@ -6,7 +6,7 @@ use deltalake::kernel::{Action, Add, Transaction};
 use deltalake::protocol::{DeltaOperation, SaveMode};
 use tokio::sync::Mutex;
 
-use super::columns::{Column, Fit, delta_schema, fit, refused_name};
+use super::columns::{Column, Fit, check_kind, delta_schema, fit, refused_name};
 use super::commit::{Ended, Entry, Proposal, Propose, commit};
 use super::encode::Layout;
 use super::files;
@@ -31,13 +31,32 @@ pub struct BronzeSpec {
 
 /// The bronze table of one stream.
 pub struct BronzeTable {
-    log: Mutex<DeltaLog>,
+    state: Mutex<State>,
     app_id: AppId,
     location: Location,
     layout: Layout,
     columns: Arc<[Column]>,
     /// Position of the first column after the captured ones.
     tail: usize,
+}
+
+/// What changes as the stream goes on.
+struct State {
+    log: DeltaLog,
+    /// The newest batch that this process knows to be in the table: what it found there, and then its own.
+    known: Option<i64>,
+    /// The fencing number that this process has in the table.
+    claimed: Option<i64>,
+    /// Marks the commits by which this process claims a number.
+    claimant: String,
+}
+
+/// A batch that is in the table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CommittedBatch {
+    /// The version that brought it, and the `userMetadata` that it was given; `None` when the table's log no longer goes
+    /// back that far.
+    pub commit: Option<(i64, serde_json::Value)>,
 }
 
 /// How a commit of a batch ended.
@@ -48,7 +67,8 @@ pub enum CommitOutcome {
         /// The Delta version.
         version: i64,
     },
-    /// The table had this batch, or a later one, already. The staged files were removed.
+    /// The table had a batch of this number, or a later one, already. The staged files were removed. Whether it is this
+    /// batch says its commit: [`BronzeTable::find`].
     AlreadyApplied {
         /// The newest batch in the table.
         recorded: BatchId,
@@ -81,12 +101,19 @@ impl BronzeTable {
             },
         )
         .await?;
+        check_kind(&table, log.schema(), "bronze", &["_start_lsn", "_seqval", "_operation"])?;
         fit(&table, log.schema(), &columns, tail)?;
         let ids = [spec.app_id.0.clone(), owner_id(&spec.app_id)];
         log.follow(&ids).await?;
         let columns: Arc<[Column]> = columns.into();
+        let known = log.recorded(&spec.app_id.0).map(|recorded| recorded.version);
         Ok(BronzeTable {
-            log: Mutex::new(log),
+            state: Mutex::new(State {
+                log,
+                known,
+                claimed: None,
+                claimant: uuid::Uuid::new_v4().to_string(),
+            }),
             app_id: spec.app_id,
             location,
             layout: Layout::new(&table, columns.clone()),
@@ -100,40 +127,126 @@ impl BronzeTable {
         &self.location
     }
 
-    /// The newest batch that the table has, as of now.
+    /// The newest batch that the table has, as of now. The caller compares it with its checkpoint; from here on, whatever
+    /// else than this process's own commits moves it is an error.
     pub async fn last_batch(&self) -> Result<Option<BatchId>, LakeError> {
-        let mut log = self.log.lock().await;
-        log.refresh().await?;
-        Ok(log.recorded(&self.app_id.0).map(|recorded| BatchId(recorded.version)))
+        let mut state = self.state.lock().await;
+        state.log.refresh().await?;
+        state.known = state.log.recorded(&self.app_id.0).map(|recorded| recorded.version);
+        Ok(state.known.map(BatchId))
     }
 
-    /// The commit of a batch: its version and the `userMetadata` that it was given, as far back as the table's log goes. A
-    /// replay learns from it which attempt at the batch is in the table.
-    pub async fn commit_of(&self, batch_id: BatchId) -> Result<Option<(i64, serde_json::Value)>, LakeError> {
-        let mut log = self.log.lock().await;
+    /// Whether the table has a batch of this number, as of now, and what its commit says of it. A commit whose reply was
+    /// lost is found here, be it of this process or of one that died.
+    ///
+    /// Fails with kind `state` when the table has a later batch.
+    pub async fn find(&self, batch_id: BatchId) -> Result<Option<CommittedBatch>, LakeError> {
+        let mut state = self.state.lock().await;
+        let State { log, known, .. } = &mut *state;
         log.refresh().await?;
+        let recorded = log.recorded(&self.app_id.0).map(|recorded| recorded.version);
+        if recorded < Some(batch_id.0) {
+            return Ok(None);
+        }
+        if recorded > Some(batch_id.0) {
+            return Err(self.moved(log, *known, recorded));
+        }
         let found = log.find(&self.app_id.0, batch_id.0).await?;
-        Ok(found.map(|(version, text)| {
-            let value = text.and_then(|text| serde_json::from_str(&text).ok());
-            (as_i64(version), value.unwrap_or(serde_json::Value::Null))
+        Ok(Some(CommittedBatch {
+            commit: found.map(|(version, text)| {
+                let value = text.and_then(|text| serde_json::from_str(&text).ok());
+                (as_i64(version), value.unwrap_or(serde_json::Value::Null))
+            }),
         }))
     }
 
     /// The highest fencing number that the table has, as of now.
     pub async fn owner(&self) -> Result<Option<i64>, LakeError> {
-        let mut log = self.log.lock().await;
+        let mut state = self.state.lock().await;
+        state.log.refresh().await?;
+        Ok(state
+            .log
+            .recorded(&owner_id(&self.app_id))
+            .map(|recorded| recorded.version))
+    }
+
+    /// Takes the stream over: commits the fencing number, above the one that the table has, so that whoever held a lower
+    /// one cannot commit any more. Once a process; to repeat it costs nothing.
+    ///
+    /// Fails with kind `state` when another process has this number or a higher one, or has moved the stream on.
+    pub async fn claim(&self, fencing: i64) -> Result<(), LakeError> {
+        self.claim_in(&mut *self.state.lock().await, fencing).await
+    }
+
+    /// Fails with kind `state` when another process has taken the stream over, as of now. For what is recorded without a
+    /// commit to this table.
+    pub async fn check_owner(&self, fencing: i64) -> Result<(), LakeError> {
+        let mut state = self.state.lock().await;
+        let State {
+            log, known, claimed, ..
+        } = &mut *state;
         log.refresh().await?;
-        Ok(log.recorded(&owner_id(&self.app_id)).map(|recorded| recorded.version))
+        self.check_fence(log, fencing, *claimed)?;
+        self.check_known(log, *known)
+    }
+
+    async fn claim_in(&self, state: &mut State, fencing: i64) -> Result<(), LakeError> {
+        if state.claimed == Some(fencing) {
+            return Ok(());
+        }
+        let mut claim = Claim {
+            table: self,
+            fencing,
+            known: state.known,
+            claimant: &state.claimant,
+        };
+        commit(&mut state.log, &mut claim).await?;
+        state.claimed = Some(fencing);
+        Ok(())
+    }
+
+    /// Whether this process may write under its number.
+    fn check_fence(&self, log: &DeltaLog, held: i64, claimed: Option<i64>) -> Result<(), LakeError> {
+        let recorded = log.recorded(&owner_id(&self.app_id)).map(|recorded| recorded.version);
+        let others = |recorded: &i64| *recorded > held || (*recorded == held && claimed != Some(held));
+        match recorded.filter(others) {
+            None => Ok(()),
+            Some(recorded) => Err(LakeError::Fenced {
+                table: log.name().to_owned(),
+                app_id: self.app_id.0.clone(),
+                held,
+                recorded,
+            }),
+        }
+    }
+
+    /// Whether nobody but this process committed batches of the stream.
+    fn check_known(&self, log: &DeltaLog, known: Option<i64>) -> Result<(), LakeError> {
+        let recorded = log.recorded(&self.app_id.0).map(|recorded| recorded.version);
+        match recorded == known {
+            true => Ok(()),
+            false => Err(self.moved(log, known, recorded)),
+        }
+    }
+
+    fn moved(&self, log: &DeltaLog, known: Option<i64>, recorded: Option<i64>) -> LakeError {
+        let in_words = |batch: Option<i64>| batch.map_or_else(|| "no batch".to_owned(), |n| format!("batch {n}"));
+        LakeError::Moved {
+            table: log.name().to_owned(),
+            app_id: self.app_id.0.clone(),
+            known: in_words(known),
+            recorded: in_words(recorded),
+        }
     }
 
     /// Starts to write the files of an attempt at a batch.
     pub async fn stage(&self, batch_id: BatchId, attempt: u32) -> Result<StagedFiles, LakeError> {
-        let store = self.log.lock().await.store().object_store(None);
+        let store = self.state.lock().await.log.store().object_store(None);
         StagedFiles::new(store, self.location.clone(), self.layout.clone(), batch_id, attempt)
     }
 
-    /// Commits a batch, once: its files, the transaction id, the fencing number of the owner if there is one, and
-    /// `user_metadata` as the commit's `userMetadata`.
+    /// Commits a batch, once: its files, the transaction id, the fencing number of the owner if there is one (claimed
+    /// before, if it is not yet), and `user_metadata` as the commit's `userMetadata`.
     ///
     /// After an error the files are removed, except after [`LakeError::CommitUnknown`], where they may be in the table.
     pub async fn commit(
@@ -151,16 +264,25 @@ impl BronzeTable {
             );
             return Err(LakeError::Internal(text));
         }
-        let mut log = self.log.lock().await;
+        let mut state = self.state.lock().await;
+        if let Some(fencing) = fencing {
+            self.claim_in(&mut state, fencing).await?;
+        }
+        let State {
+            log, known, claimed, ..
+        } = &mut *state;
         let mut append = Append {
             table: self,
             batch_id: staged.batch_id(),
+            known: *known,
             fencing,
+            claimed: *claimed,
             adds: staged.finished(),
             user_metadata: user_metadata.to_string(),
         };
-        match commit(&mut log, &mut append).await {
+        match commit(log, &mut append).await {
             Ok(Ended::Committed(version)) => {
+                *known = Some(staged.batch_id().0);
                 staged.keep();
                 Ok(CommitOutcome::Committed {
                     version: as_i64(version),
@@ -169,7 +291,7 @@ impl BronzeTable {
             Ok(Ended::Settled(recorded)) => {
                 // Our names are new and random, so they are in the table only if a commit of ours arrived that we took
                 // for another's. That must not happen; files that readers need are worth the second look.
-                match files::any_active(&log, staged.finished()).await {
+                match files::any_active(log, staged.finished()).await {
                     Ok(false) => staged.abort().await,
                     Ok(true) | Err(_) => staged.keep(),
                 }
@@ -199,14 +321,16 @@ impl BronzeTable {
 #[cfg(test)]
 impl BronzeTable {
     pub(crate) async fn failpoint(&self) -> Arc<std::sync::Mutex<Vec<super::log::FailPoint>>> {
-        self.log.lock().await.failpoint.clone()
+        self.state.lock().await.log.failpoint.clone()
     }
 }
 
 struct Append<'a> {
     table: &'a BronzeTable,
     batch_id: BatchId,
+    known: Option<i64>,
     fencing: Option<i64>,
+    claimed: Option<i64>,
     adds: &'a [Add],
     user_metadata: String,
 }
@@ -216,24 +340,17 @@ impl Propose for Append<'_> {
 
     async fn propose(&mut self, log: &mut DeltaLog) -> Result<Proposal<Recorded>, LakeError> {
         let app_id = &self.table.app_id;
+        // The fence comes first: what a stale owner finds under its number may be the new one's.
+        self.table.check_fence(log, self.fencing.unwrap_or(0), self.claimed)?;
         if let Some(recorded) = log
             .recorded(&app_id.0)
             .filter(|recorded| recorded.version >= self.batch_id.0)
         {
             return Ok(Proposal::Settled(recorded));
         }
+        self.table.check_known(log, self.known)?;
         let mut txns = vec![txn(app_id.0.clone(), self.batch_id.0)];
-        let owner = owner_id(app_id);
-        let recorded_owner = log.recorded(&owner).map(|recorded| recorded.version);
-        if let Some(recorded) = recorded_owner.filter(|recorded| self.fencing.is_none_or(|held| held < *recorded)) {
-            return Err(LakeError::Fenced {
-                table: log.name().to_owned(),
-                app_id: app_id.0.clone(),
-                held: self.fencing.unwrap_or(0),
-                recorded,
-            });
-        }
-        txns.extend(self.fencing.map(|held| txn(owner, held)));
+        txns.extend(self.fencing.map(|held| txn(owner_id(app_id), held)));
         let mut actions = Vec::with_capacity(self.adds.len() + 1);
         if let Fit::Evolves(schema) = fit(log.name(), log.schema(), &self.table.columns, self.table.tail)? {
             actions.push(log.with_schema(&schema)?);
@@ -248,6 +365,53 @@ impl Propose for Append<'_> {
                 predicate: None,
             },
             user_metadata: Some(self.user_metadata.clone()),
+        })))
+    }
+}
+
+/// A commit of nothing but the fencing number.
+struct Claim<'a> {
+    table: &'a BronzeTable,
+    fencing: i64,
+    known: Option<i64>,
+    claimant: &'a str,
+}
+
+impl Propose for Claim<'_> {
+    type Settled = ();
+
+    async fn propose(&mut self, log: &mut DeltaLog) -> Result<Proposal<()>, LakeError> {
+        let app_id = &self.table.app_id;
+        let owner = owner_id(app_id);
+        if log
+            .recorded(&owner)
+            .is_some_and(|recorded| recorded.version == self.fencing)
+        {
+            // Two checkpoints can count to the same number. It is ours if an earlier attempt arrived.
+            let found = log.find(&owner, self.fencing).await?;
+            let ours = found.is_some_and(|(_, text)| text.is_some_and(|text| text.contains(self.claimant)));
+            if ours {
+                return Ok(Proposal::Settled(()));
+            }
+        }
+        self.table.check_fence(log, self.fencing, None)?;
+        // Nobody is fenced off by a process that cannot go on from here.
+        self.table.check_known(log, self.known)?;
+        let metadata = serde_json::json!({
+            "app_id": app_id,
+            "event": "owner_claimed",
+            "fencing": self.fencing,
+            "claim": self.claimant,
+        });
+        Ok(Proposal::Commit(Box::new(Entry {
+            actions: Vec::new(),
+            txns: vec![txn(owner, self.fencing)],
+            operation: DeltaOperation::Write {
+                mode: SaveMode::Append,
+                partition_by: None,
+                predicate: None,
+            },
+            user_metadata: Some(metadata.to_string()),
         })))
     }
 }

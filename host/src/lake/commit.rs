@@ -108,13 +108,16 @@ pub async fn commit<P: Propose>(log: &mut DeltaLog, proposer: &mut P) -> Result<
             operation,
             user_metadata,
         } = *entry;
-        let bytes = log.entry(&actions, &txns, operation, &token, user_metadata)?;
+        let bytes = log
+            .entry(&actions, &txns, operation, &token, user_metadata)
+            .map_err(|error| unknown(log, unanswered, error))?;
         let version = log.version() + 1;
         unanswered = Some(version);
         match log.put(&bytes).await {
             Ok(Put::Written) => {
                 let all: Vec<Action> = actions.into_iter().chain(txns.into_iter().map(Action::Txn)).collect();
-                // The commit stands whatever happens to our own notes of it: the next refresh reads it again.
+                // The commit stands whatever happens to our notes of it. A schema that could not be read back is read
+                // by the next refresh.
                 if let Err(error) = log.applied(&all).await {
                     tracing::warn!(table = log.name(), version, %error, "committed, but could not read the table back");
                 }

@@ -51,8 +51,8 @@ pub enum LakeError {
     },
     /// A column name that cannot be in the table.
     #[error(
-        "column {column} of {table} {reason}: rename it with `map`, or leave it out with `exclude`, in the table's \
-         configuration"
+        "column {column} of {table} {reason}: rename or drop it with the `map` transform, or capture the table without it \
+         (@captured_column_list of sys.sp_cdc_enable_table)"
     )]
     ColumnName {
         /// Location of the table.
@@ -87,10 +87,10 @@ pub enum LakeError {
         /// Type (or name) that the stream now has.
         wanted: String,
     },
-    /// Another host has taken the stream over.
+    /// Another process has taken the stream over.
     #[error(
-        "{table} is owned under fencing number {recorded} of {app_id}, and this process holds {held}: another host took \
-         the stream over, so stop this one"
+        "{table} is owned under fencing number {recorded} of {app_id} by another process, and this one holds {held}: one \
+         process runs a stream, with one checkpoint, so stop one of the two; if this one is to go on, start it again after"
     )]
     Fenced {
         /// Location of the table.
@@ -101,6 +101,34 @@ pub enum LakeError {
         held: i64,
         /// What the table has.
         recorded: i64,
+    },
+    /// Another process committed batches of this stream.
+    #[error(
+        "{table} has {recorded} as the newest of {app_id}, where this process left {known}: another process runs the \
+         stream with another checkpoint, or the table was restored. stop the other, and start this one again: it compares \
+         its checkpoint with the table"
+    )]
+    Moved {
+        /// Location of the table.
+        table: String,
+        /// The transaction id that was compared.
+        app_id: String,
+        /// What this process knows: `batch n` or `no batch`.
+        known: String,
+        /// What the table has: `batch n` or `no batch`.
+        recorded: String,
+    },
+    /// A table of another kind.
+    #[error(
+        "{table} is a Delta table of another kind: it has no column {column}, which every {kind} table has; give it a location of its own"
+    )]
+    OtherKind {
+        /// Location of the table.
+        table: String,
+        /// What it was opened as: `bronze`, `facts` or `control`.
+        kind: &'static str,
+        /// The column that tells.
+        column: &'static str,
     },
     /// No space left.
     #[error("no space left on the device that holds {}: free some, then start again", path.display())]
@@ -243,9 +271,11 @@ impl Classify for LakeError {
             | LakeError::ColumnName { .. }
             | LakeError::ColumnType { .. } => ErrorKind::Config,
             LakeError::SchemaChanged { .. } => ErrorKind::SchemaChanged,
-            LakeError::ForeignTable { .. } | LakeError::NewerFormat { .. } | LakeError::Fenced { .. } => {
-                ErrorKind::State
-            }
+            LakeError::ForeignTable { .. }
+            | LakeError::NewerFormat { .. }
+            | LakeError::Fenced { .. }
+            | LakeError::Moved { .. }
+            | LakeError::OtherKind { .. } => ErrorKind::State,
             LakeError::DiskFull { .. } | LakeError::Contention { .. } | LakeError::CommitUnknown { .. } => {
                 ErrorKind::Retryable
             }

@@ -13,19 +13,22 @@ const QUEUE: usize = 4096;
 
 /// Commits entries that are handed in together.
 pub trait Sink<E>: Send + 'static {
+    /// What those who handed entries in are told.
+    type Answer: Clone + Default + Send + Sync + 'static;
+
     /// Commits all of them, or answers with an error and none of them is known to be committed. Entries that were
     /// committed before are to be left out, because a caller may hand an entry in again after an error.
-    fn commit(&mut self, entries: Vec<E>) -> impl Future<Output = Result<(), LakeError>> + Send;
+    fn commit(&mut self, entries: Vec<E>) -> impl Future<Output = Result<Self::Answer, LakeError>> + Send;
 }
 
 /// A handle to the task. Clones share it; it ends, after a last commit, when all are gone.
-pub struct Group<E> {
+pub struct Group<E, A = ()> {
     name: Arc<str>,
-    queue: mpsc::Sender<Message<E>>,
+    queue: mpsc::Sender<Message<E, A>>,
 }
 
-impl<E> Clone for Group<E> {
-    fn clone(&self) -> Group<E> {
+impl<E, A> Clone for Group<E, A> {
+    fn clone(&self) -> Group<E, A> {
         Group {
             name: self.name.clone(),
             queue: self.queue.clone(),
@@ -33,16 +36,16 @@ impl<E> Clone for Group<E> {
     }
 }
 
-enum Message<E> {
-    Entry(E, Reply),
-    Flush(Reply),
+enum Message<E, A> {
+    Entries(Vec<E>, Reply<A>),
+    Flush(Reply<A>),
 }
 
-type Reply = oneshot::Sender<Result<(), Arc<LakeError>>>;
+type Reply<A> = oneshot::Sender<Result<A, Arc<LakeError>>>;
 
-impl<E: Send + 'static> Group<E> {
+impl<E: Send + 'static, A: Clone + Default + Send + Sync + 'static> Group<E, A> {
     /// Starts the task. It commits `window` after the first entry of a group, or when it is told to flush.
-    pub fn spawn(name: &str, window: Duration, sink: impl Sink<E>) -> Group<E> {
+    pub fn spawn(name: &str, window: Duration, sink: impl Sink<E, Answer = A>) -> Group<E, A> {
         let (queue, messages) = mpsc::channel(QUEUE);
         tokio::spawn(run(messages, window, sink));
         Group {
@@ -51,17 +54,17 @@ impl<E: Send + 'static> Group<E> {
         }
     }
 
-    /// Hands an entry in and waits until it is committed.
-    pub async fn append(&self, entry: E) -> Result<(), LakeError> {
-        self.send(|reply| Message::Entry(entry, reply)).await
+    /// Hands entries in and waits until they are committed. They are never split between two commits.
+    pub async fn append(&self, entries: Vec<E>) -> Result<A, LakeError> {
+        self.send(|reply| Message::Entries(entries, reply)).await
     }
 
     /// Has everything that was handed in so far committed at once, and waits for it.
     pub async fn flush(&self) -> Result<(), LakeError> {
-        self.send(Message::Flush).await
+        self.send(Message::Flush).await.map(|_| ())
     }
 
-    async fn send(&self, message: impl FnOnce(Reply) -> Message<E>) -> Result<(), LakeError> {
+    async fn send(&self, message: impl FnOnce(Reply<A>) -> Message<E, A>) -> Result<A, LakeError> {
         let stopped = |reason: &str| LakeError::WriterStopped {
             table: self.name.to_string(),
             reason: reason.to_owned(),
@@ -74,7 +77,11 @@ impl<E: Send + 'static> Group<E> {
     }
 }
 
-async fn run<E: Send + 'static>(mut messages: mpsc::Receiver<Message<E>>, window: Duration, mut sink: impl Sink<E>) {
+async fn run<E: Send + 'static, S: Sink<E>>(
+    mut messages: mpsc::Receiver<Message<E, S::Answer>>,
+    window: Duration,
+    mut sink: S,
+) {
     while let Some(first) = messages.recv().await {
         let mut entries = Vec::new();
         let mut replies = Vec::new();
@@ -91,7 +98,7 @@ async fn run<E: Send + 'static>(mut messages: mpsc::Receiver<Message<E>>, window
             take(message, &mut entries, &mut replies);
         }
         let outcome = match entries.is_empty() {
-            true => Ok(()),
+            true => Ok(S::Answer::default()),
             false => sink.commit(entries).await.map_err(Arc::new),
         };
         for reply in replies {
@@ -102,10 +109,10 @@ async fn run<E: Send + 'static>(mut messages: mpsc::Receiver<Message<E>>, window
 }
 
 /// Whether the message asks for an immediate commit.
-fn take<E>(message: Message<E>, entries: &mut Vec<E>, replies: &mut Vec<Reply>) -> bool {
+fn take<E, A>(message: Message<E, A>, entries: &mut Vec<E>, replies: &mut Vec<Reply<A>>) -> bool {
     match message {
-        Message::Entry(entry, reply) => {
-            entries.push(entry);
+        Message::Entries(more, reply) => {
+            entries.extend(more);
             replies.push(reply);
             false
         }

@@ -55,6 +55,9 @@ pub struct DeltaLog {
     metadata: Metadata,
     protocol: Protocol,
     schema: Arc<StructType>,
+    /// An entry up to `version` changed metadata or protocol, and ours are older. Set before the version moves on and
+    /// cleared by [`DeltaLog::adopt`] alone, so that an error in between does not make us forget it.
+    stale_config: bool,
     /// Ids that were looked up or seen. An id that is in here with `None` is known to be absent.
     txns: HashMap<String, Option<Recorded>>,
     #[cfg(test)]
@@ -69,6 +72,8 @@ pub(crate) enum FailPoint {
     ReplyLost,
     /// The entry never reached the store.
     NotSent,
+    /// The entry of this version cannot be read, once.
+    Unreadable(Version),
 }
 
 /// The answer to writing an entry.
@@ -129,6 +134,7 @@ impl DeltaLog {
             metadata: snapshot.table_configuration().metadata().clone(),
             protocol: snapshot.table_configuration().protocol().clone(),
             schema: snapshot.table_configuration().logical_schema(),
+            stale_config: false,
             txns: HashMap::new(),
             name,
             #[cfg(test)]
@@ -205,20 +211,19 @@ impl DeltaLog {
                 return Ok(seen);
             }
         };
-        let mut reconfigured = false;
         for version in self.version + 1..=latest {
             let Some(entry) = self.read_entry(version).await? else {
                 self.reload().await?;
                 return Ok(seen);
             };
-            reconfigured |= entry.reconfigures;
+            self.stale_config |= entry.reconfigures;
             seen.insert(version, entry.token);
             for txn in entry.txns {
                 self.record(&txn, version);
             }
             self.version = version;
         }
-        if reconfigured {
+        if self.stale_config {
             self.reconfigure().await?;
         }
         // Every time, not only when it changed: what was refused once stays refused.
@@ -251,7 +256,12 @@ impl DeltaLog {
     /// One attempt to write the entry after the newest known version. Nothing is retried here.
     pub async fn put(&self, entry: &[u8]) -> Result<Put, LakeError> {
         #[cfg(test)]
-        let fail = self.failpoint.lock().ok().and_then(|mut faults| faults.pop());
+        let fail = self.failpoint.lock().ok().and_then(|mut faults| {
+            let of_a_write = faults
+                .last()
+                .is_some_and(|fault| !matches!(fault, FailPoint::Unreadable(_)));
+            if of_a_write { faults.pop() } else { None }
+        });
         #[cfg(test)]
         if fail == Some(FailPoint::NotSent) {
             return Err(test_fault(&self.name));
@@ -268,15 +278,14 @@ impl DeltaLog {
     pub async fn applied(&mut self, actions: &[Action]) -> Result<(), LakeError> {
         self.version += 1;
         let version = self.version;
-        let mut reconfigured = false;
         for action in actions {
             match action {
                 Action::Txn(txn) => self.record(txn, version),
-                Action::Metadata(_) | Action::Protocol(_) => reconfigured = true,
+                Action::Metadata(_) | Action::Protocol(_) => self.stale_config = true,
                 _ => {}
             }
         }
-        if reconfigured {
+        if self.stale_config {
             self.reconfigure().await?;
         }
         Ok(())
@@ -355,6 +364,7 @@ impl DeltaLog {
         self.metadata = snapshot.table_configuration().metadata().clone();
         self.protocol = snapshot.table_configuration().protocol().clone();
         self.schema = snapshot.table_configuration().logical_schema();
+        self.stale_config = false;
         self.check_ours()
     }
 
@@ -363,6 +373,13 @@ impl DeltaLog {
     }
 
     async fn read_entry(&self, version: Version) -> Result<Option<LogEntry>, LakeError> {
+        #[cfg(test)]
+        if let Ok(mut faults) = self.failpoint.lock()
+            && let Some(at) = faults.iter().position(|fault| *fault == FailPoint::Unreadable(version))
+        {
+            faults.remove(at);
+            return Err(test_fault(&self.name));
+        }
         let bytes = self
             .store
             .read_commit_entry(version)

@@ -39,7 +39,7 @@ mod staging;
 #[cfg(test)]
 mod tests;
 
-pub use bronze::{BronzeSpec, BronzeTable, CommitOutcome};
+pub use bronze::{BronzeSpec, BronzeTable, CommitOutcome, CommittedBatch};
 pub use columns::{Column, TIMESTAMP_NTZ, delta_type, refused_name};
 pub use error::LakeError;
 pub use location::Location;
@@ -47,7 +47,7 @@ pub use preview::preview;
 pub use staging::StagedFiles;
 
 pub(crate) use bronze::txn;
-pub(crate) use columns::{Fit, delta_schema, fit};
+pub(crate) use columns::{Fit, check_kind, delta_schema, fit};
 pub(crate) use commit::{Ended, Entry, Proposal, Propose, commit};
 pub(crate) use encode::Layout;
 pub(crate) use files::{discard, read_all, write_one};

@@ -95,6 +95,7 @@ impl OpenTable {
         let facts = shared.facts_of(settings)?;
         let verdicts = shared.verdicts_of(settings)?;
         let recorded_facts = facts.table.recorded(&settings.app_id).await?;
+        let finalized = verdicts.finalized_until(&settings.target.display().to_string()).await?;
         let fenced = bronze.owner().await?;
         let (checkpoint, state) = blocking(move || {
             checkpoint.fence_above(fenced)?;
@@ -116,7 +117,7 @@ impl OpenTable {
                 settings.capture_instance.clone(),
                 facts.writer.clone(),
                 verdicts.clone(),
-                None,
+                finalized,
             ),
             reader: Arc::new(ChangeReader::new(shared.pool.clone(), Arc::clone(&shape))),
             summary: TableSummary::new(
@@ -178,12 +179,7 @@ impl OpenTable {
 
     /// Ends the stream: everything committed gets its facts and its verdict.
     pub(super) async fn close(mut self) -> Result<TableSummary, StreamError> {
-        let finalized = self.publisher.close().await?;
-        self.summary.finalized_until = finalized.or_else(|| {
-            let granularity = self.settings.granularity;
-            self.recorded
-                .map(|offset| offset.commit_ts.truncated(granularity.period_us()))
-        });
+        self.summary.finalized_until = self.publisher.close().await?;
         self.summary.at(self.recorded);
         Ok(self.summary)
     }

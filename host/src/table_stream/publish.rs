@@ -12,7 +12,7 @@ use crate::facts::{FactsEntry, FactsKey, FactsWriter};
 use crate::failpoint;
 use crate::identity::BatchId;
 use crate::lake::LakeError;
-use crate::lsn::{Offset, UtcMicros};
+use crate::lsn::UtcMicros;
 use crate::report::Event;
 use crate::retry;
 use crate::verdict::{VerdictUpdate, VerdictWriter};
@@ -40,6 +40,7 @@ pub(super) struct Publisher {
 }
 
 impl Publisher {
+    /// `finalized` is the verdict that the table has.
     pub(super) fn start(
         shared: Arc<Shared>,
         instance: crate::identity::CaptureInstance,
@@ -117,23 +118,13 @@ impl Work {
         // Everything that waits goes together: its rows in one commit, its last verdict instead of each.
         while waiting.recv_many(&mut group, WAITING).await > 0 {
             let mut last = None;
-            let newest = group
-                .iter()
-                .flat_map(|committed| &committed.entries)
-                .filter_map(batch_of)
-                .max();
-            let appends: Vec<_> = group
-                .drain(..)
-                .flat_map(|committed: Committed| {
-                    last = Some(committed.verdict);
-                    committed.entries
-                })
-                .map(|entry| self.append(entry))
-                .collect();
-            let appended = self
-                .unless_closing(futures::future::join_all(appends), self.facts.flush())
-                .await;
-            appended.into_iter().collect::<Result<(), StreamError>>()?;
+            let mut entries = Vec::new();
+            for committed in group.drain(..) {
+                entries.extend(committed.entries);
+                last = Some(committed.verdict);
+            }
+            let newest = entries.iter().filter_map(batch_of).max();
+            self.record(entries).await?;
             if let Some(newest) = newest {
                 self.published.store(newest.0, Ordering::Release);
             }
@@ -146,18 +137,20 @@ impl Work {
         Ok(self.finalized)
     }
 
-    async fn append(&self, entry: FactsEntry) -> Result<(), StreamError> {
+    /// Writes facts as one, and again as one: a later batch that got in first would make the earlier count as written.
+    async fn record(&self, entries: Vec<FactsEntry>) -> Result<(), StreamError> {
+        if entries.is_empty() {
+            return Ok(());
+        }
         let facts = &self.facts;
-        self.retried(move || facts.append(entry.clone())).await
+        let record = self.retried(move || facts.append(entries.clone()));
+        self.unless_closing(record, facts.flush()).await
     }
 
     async fn advance(&mut self, update: VerdictUpdate) -> Result<(), StreamError> {
-        let end: Option<Offset> = update.end;
-        let granularity = update.granularity;
         let verdicts = &self.verdicts;
         let advance = self.retried(move || verdicts.advance(update.clone()));
-        self.unless_closing(advance, self.verdicts.flush()).await?;
-        let until = end.map(|offset| offset.commit_ts.truncated(granularity.period_us()));
+        let until = self.unless_closing(advance, self.verdicts.flush()).await?;
         if until > self.finalized
             && let Some(finalized_until) = until
         {
@@ -188,14 +181,14 @@ impl Work {
     }
 
     /// Facts and verdicts can be written again from the checkpoint, so a store that is away only delays them.
-    async fn retried<F: Future<Output = Result<(), LakeError>>>(
+    async fn retried<T, F: Future<Output = Result<T, LakeError>>>(
         &self,
         write: impl Fn() -> F,
-    ) -> Result<(), StreamError> {
+    ) -> Result<T, StreamError> {
         let mut failures = 0;
         loop {
             let error = match write().await {
-                Ok(()) => return Ok(()),
+                Ok(written) => return Ok(written),
                 Err(error) => error,
             };
             failures += 1;

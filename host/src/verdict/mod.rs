@@ -4,25 +4,27 @@
 //! the data (bronze) and the facts of the batch are committed; the loop keeps that order. The table is small, so a change
 //! rewrites it: the rows are read from the version that the commit builds on, merged, and written as one new file.
 
+mod rows;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
-};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int32Type, Int64Type, TimestampMicrosecondType};
 use deltalake::kernel::{Action, Add, Remove};
 use deltalake::protocol::{DeltaOperation, SaveMode};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
+pub use rows::ControlRow;
+use rows::{columns, record_batch, rows_of};
+
 use crate::lake::{
-    Column, DeltaLog, Ended, Entry, Fit, Group, LakeError, Layout, Location, NewTable, Proposal, Propose, Sink,
-    TIMESTAMP_NTZ, commit, delta_schema, discard, fit, read_all, write_one,
+    DeltaLog, Ended, Entry, Fit, Group, LakeError, Layout, Location, NewTable, Proposal, Propose, Sink, check_kind,
+    commit, delta_schema, discard, fit, read_all, write_one,
 };
-use crate::lsn::{Lsn, Offset, UtcMicros};
+use crate::lsn::{Offset, UtcMicros};
 
 /// How long the first verdict of a group waits for others.
 const WINDOW: Duration = Duration::from_secs(1);
@@ -95,33 +97,6 @@ pub struct VerdictUpdate {
     pub open_quarantined: Option<i64>,
 }
 
-/// A row of the control table.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct ControlRow {
-    /// The table.
-    pub table_name: String,
-    /// Every period that ends at or before this is complete.
-    pub finalized_until: Option<UtcMicros>,
-    /// The offset's LSN when the row was written.
-    pub end_lsn: Option<Lsn>,
-    /// The offset's commit time when the row was written.
-    pub end_commit_ts: Option<UtcMicros>,
-    /// When the row was written.
-    pub updated_at: Option<UtcMicros>,
-    /// Up to where silver was brought.
-    pub applied_lsn: Option<String>,
-    /// The live generation's snapshot.
-    pub snapshot_lsn: Option<String>,
-    /// The snapshot that is being read.
-    pub open_snapshot_lsn: Option<String>,
-    /// Its wave.
-    pub snapshot_wave: Option<i32>,
-    /// Why the verdict does not move.
-    pub status: Option<String>,
-    /// Rows that are in quarantine.
-    pub open_quarantined: Option<i64>,
-}
-
 /// The control table. Clones share one view of its log.
 #[derive(Clone)]
 pub struct ControlTable {
@@ -135,9 +110,12 @@ struct Inner {
     cache: Option<Cached>,
 }
 
+/// The rows of the table by name.
+type Rows = Arc<BTreeMap<String, ControlRow>>;
+
 struct Cached {
     version: u64,
-    rows: BTreeMap<String, ControlRow>,
+    rows: Rows,
     /// What a rewrite takes out.
     files: Vec<Remove>,
 }
@@ -158,6 +136,13 @@ impl ControlTable {
             },
         )
         .await?;
+        check_kind(
+            &table,
+            log.schema(),
+            "control",
+            &["table_name", "finalized_until", "end_lsn"],
+        )?;
+        // Columns that it lacks come with the first row that is written.
         fit(&table, log.schema(), &columns, columns.len())?;
         Ok(ControlTable {
             inner: Arc::new(Mutex::new(Inner { log, cache: None })),
@@ -174,10 +159,20 @@ impl ControlTable {
         Ok(rows_of(log.name(), &batches)?.into_values().collect())
     }
 
+    /// The verdict of a table, as of now.
+    async fn finalized_until(&self, table_name: &str) -> Result<Option<UtcMicros>, LakeError> {
+        let mut inner = self.inner.lock().await;
+        let Inner { log, cache } = &mut *inner;
+        log.refresh().await?;
+        let cached = current(cache, log).await?;
+        Ok(cached.rows.get(table_name).and_then(|row| row.finalized_until))
+    }
+
     /// Starts the task that writes the table for this process.
     pub fn writer(&self) -> VerdictWriter {
         VerdictWriter {
             group: Group::spawn("control", WINDOW, self.clone()),
+            table: self.clone(),
         }
     }
 }
@@ -185,15 +180,23 @@ impl ControlTable {
 /// Writes verdicts. Clones share one task; it ends when the last is gone.
 #[derive(Clone)]
 pub struct VerdictWriter {
-    group: Group<VerdictUpdate>,
+    group: Group<VerdictUpdate, Rows>,
+    table: ControlTable,
 }
 
 impl VerdictWriter {
     /// Moves a table's verdict forward, together with those of other tables, about once a second. Returns when the
-    /// control table says so. Nothing is written when neither the verdict, the status nor the number of quarantined rows
-    /// moves, and nothing ever takes the verdict back.
-    pub async fn advance(&self, update: VerdictUpdate) -> Result<(), LakeError> {
-        self.group.append(update).await
+    /// control table says so: with the verdict that it has then, which may be later than this one. Nothing is written when
+    /// neither the verdict, the status nor the number of quarantined rows moves, and nothing ever takes the verdict back.
+    pub async fn advance(&self, update: VerdictUpdate) -> Result<Option<UtcMicros>, LakeError> {
+        let table_name = update.table_name.clone();
+        let rows = self.group.append(vec![update]).await?;
+        Ok(rows.get(&table_name).and_then(|row| row.finalized_until))
+    }
+
+    /// The verdict of a table, as of now.
+    pub async fn finalized_until(&self, table_name: &str) -> Result<Option<UtcMicros>, LakeError> {
+        self.table.finalized_until(table_name).await
     }
 
     /// Has what was handed in so far written at once, and waits for it.
@@ -203,13 +206,15 @@ impl VerdictWriter {
 }
 
 impl Sink<VerdictUpdate> for ControlTable {
-    async fn commit(&mut self, updates: Vec<VerdictUpdate>) -> Result<(), LakeError> {
+    type Answer = Rows;
+
+    async fn commit(&mut self, updates: Vec<VerdictUpdate>) -> Result<Rows, LakeError> {
         let mut inner = self.inner.lock().await;
         let Inner { log, cache } = &mut *inner;
         if let Some(cached) = cache
             && merged(&cached.rows, &updates, UtcMicros::now()).is_none()
         {
-            return Ok(());
+            return Ok(Arc::clone(&cached.rows));
         }
         let mut rewrite = Rewrite {
             layout: &self.layout,
@@ -223,7 +228,7 @@ impl Sink<VerdictUpdate> for ControlTable {
             (Ok(Ended::Committed(version)), Some((rows, file))) => {
                 *cache = Some(Cached {
                     version: *version,
-                    rows,
+                    rows: Arc::new(rows),
                     files: vec![remove_of(&file)],
                 });
             }
@@ -232,8 +237,28 @@ impl Sink<VerdictUpdate> for ControlTable {
             (_, Some((_, file))) => discard(log, &file).await,
             _ => {}
         }
-        outcome.map(|_| ())
+        outcome?;
+        Ok(cache
+            .as_ref()
+            .map(|cached| Arc::clone(&cached.rows))
+            .unwrap_or_default())
     }
+}
+
+/// The rows at the log's version, read when what is known is older.
+async fn current<'a>(cache: &'a mut Option<Cached>, log: &DeltaLog) -> Result<&'a Cached, LakeError> {
+    let cached = match cache.take().filter(|cached| cached.version == log.version()) {
+        Some(cached) => cached,
+        None => {
+            let (batches, files) = read_all(log).await?;
+            Cached {
+                version: log.version(),
+                rows: Arc::new(rows_of(log.name(), &batches)?),
+                files,
+            }
+        }
+    };
+    Ok(cache.insert(cached))
 }
 
 struct Rewrite<'a> {
@@ -248,18 +273,7 @@ impl Propose for Rewrite<'_> {
     type Settled = ();
 
     async fn propose(&mut self, log: &mut DeltaLog) -> Result<Proposal<()>, LakeError> {
-        let cached = match self.cache.take().filter(|cached| cached.version == log.version()) {
-            Some(cached) => cached,
-            None => {
-                let (batches, files) = read_all(log).await?;
-                Cached {
-                    version: log.version(),
-                    rows: rows_of(log.name(), &batches)?,
-                    files,
-                }
-            }
-        };
-        let cached = self.cache.insert(cached);
+        let cached = current(self.cache, log).await?;
         let Some(rows) = merged(&cached.rows, self.updates, UtcMicros::now()) else {
             return Ok(Proposal::Settled(()));
         };
@@ -353,269 +367,4 @@ fn apply(row: &mut ControlRow, update: &VerdictUpdate, now: UtcMicros) -> bool {
         row.updated_at = Some(now);
     }
     moved
-}
-
-fn columns() -> Vec<Column> {
-    let text = |name: &str, comment: &str| Column::new(name, DataType::Utf8, comment);
-    let time = |name: &str, comment: &str| Column::new(name, TIMESTAMP_NTZ, comment);
-    vec![
-        text("table_name", "table that the row is about"),
-        time(
-            "finalized_until",
-            "every period that ends at or before this is complete, UTC; it only moves forward",
-        ),
-        text("end_lsn", "LSN of the offset when the row was written"),
-        time(
-            "end_commit_ts",
-            "commit time of the offset when the row was written, UTC",
-        ),
-        time("updated_at", "when the row was written, UTC"),
-        text("applied_lsn", "LSN up to which silver was brought"),
-        text("snapshot_lsn", "LSN of the live generation's snapshot"),
-        text("open_snapshot_lsn", "LSN of the snapshot that is being read"),
-        Column::new(
-            "snapshot_wave",
-            DataType::Int32,
-            "wave of the snapshot that is being read",
-        ),
-        text(
-            "status",
-            "why the verdict does not move: current, behind, capture_stalled, failed or snapshot_open",
-        ),
-        Column::new(
-            "open_quarantined",
-            DataType::Int64,
-            "rows at or before finalized_until that are in quarantine",
-        ),
-    ]
-}
-
-/// The rows in the columns of [`columns`].
-fn record_batch(layout: &Layout, rows: &BTreeMap<String, ControlRow>) -> Result<RecordBatch, LakeError> {
-    let text = |get: fn(&ControlRow) -> Option<&str>| -> ArrayRef {
-        Arc::new(rows.values().map(get).collect::<StringArray>())
-    };
-    let time = |get: fn(&ControlRow) -> Option<UtcMicros>| -> ArrayRef {
-        Arc::new(
-            rows.values()
-                .map(|row| get(row).map(|at| at.0))
-                .collect::<TimestampMicrosecondArray>(),
-        )
-    };
-    let arrays: Vec<ArrayRef> = vec![
-        text(|row| Some(&row.table_name)),
-        time(|row| row.finalized_until),
-        Arc::new(
-            rows.values()
-                .map(|row| row.end_lsn.map(|lsn| lsn.to_string()))
-                .collect::<StringArray>(),
-        ),
-        time(|row| row.end_commit_ts),
-        time(|row| row.updated_at),
-        text(|row| row.applied_lsn.as_deref()),
-        text(|row| row.snapshot_lsn.as_deref()),
-        text(|row| row.open_snapshot_lsn.as_deref()),
-        Arc::new(rows.values().map(|row| row.snapshot_wave).collect::<Int32Array>()),
-        text(|row| row.status.as_deref()),
-        Arc::new(rows.values().map(|row| row.open_quarantined).collect::<Int64Array>()),
-    ];
-    RecordBatch::try_new(layout.file_schema(&arrays), arrays)
-        .map_err(|error| LakeError::Internal(format!("the columns of control do not fit: {error}")))
-}
-
-fn rows_of(table: &str, batches: &[RecordBatch]) -> Result<BTreeMap<String, ControlRow>, LakeError> {
-    let misfit = |name: &str| LakeError::Chunk {
-        table: table.to_owned(),
-        reason: format!("its column {name} cannot be read"),
-    };
-    let wanted = columns();
-    let mut rows = BTreeMap::new();
-    for batch in batches {
-        // Another writer (OPTIMIZE, a person) may have stored a column in another form, or not at all.
-        let column = |name: &str| -> Result<ArrayRef, LakeError> {
-            let data_type = wanted
-                .iter()
-                .find(|c| c.name == name)
-                .map(|c| &c.data_type)
-                .ok_or_else(|| misfit(name))?;
-            match batch.column_by_name(name) {
-                Some(array) => cast(array, data_type).map_err(|_| misfit(name)),
-                None => Ok(arrow::array::new_null_array(data_type, batch.num_rows())),
-            }
-        };
-        let text = |name: &str| -> Result<StringArray, LakeError> { Ok(column(name)?.as_string::<i32>().clone()) };
-        let time = |name: &str| -> Result<TimestampMicrosecondArray, LakeError> {
-            Ok(column(name)?.as_primitive::<TimestampMicrosecondType>().clone())
-        };
-        let (names, finalized, end_lsn) = (text("table_name")?, time("finalized_until")?, text("end_lsn")?);
-        let (end_commit_ts, updated_at, status) = (time("end_commit_ts")?, time("updated_at")?, text("status")?);
-        let (applied, snapshot, open) = (text("applied_lsn")?, text("snapshot_lsn")?, text("open_snapshot_lsn")?);
-        let wave = column("snapshot_wave")?.as_primitive::<Int32Type>().clone();
-        let quarantined = column("open_quarantined")?.as_primitive::<Int64Type>().clone();
-        let text_at = |array: &StringArray, i: usize| array.is_valid(i).then(|| array.value(i).to_owned());
-        let time_at =
-            |array: &TimestampMicrosecondArray, i: usize| array.is_valid(i).then(|| UtcMicros(array.value(i)));
-        for i in 0..batch.num_rows() {
-            let table_name = text_at(&names, i).ok_or_else(|| misfit("table_name"))?;
-            let end_lsn = text_at(&end_lsn, i)
-                .map(|text| text.parse())
-                .transpose()
-                .map_err(|_| misfit("end_lsn"))?;
-            let row = ControlRow {
-                table_name: table_name.clone(),
-                finalized_until: time_at(&finalized, i),
-                end_lsn,
-                end_commit_ts: time_at(&end_commit_ts, i),
-                updated_at: time_at(&updated_at, i),
-                applied_lsn: text_at(&applied, i),
-                snapshot_lsn: text_at(&snapshot, i),
-                open_snapshot_lsn: text_at(&open, i),
-                snapshot_wave: wave.is_valid(i).then(|| wave.value(i)),
-                status: text_at(&status, i),
-                open_quarantined: quarantined.is_valid(i).then(|| quarantined.value(i)),
-            };
-            rows.insert(table_name, row);
-        }
-    }
-    Ok(rows)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::path::Path;
-
-    const HOUR_US: i64 = 3_600_000_000;
-
-    fn offset(n: u8, commit_us: i64) -> Offset {
-        Offset {
-            lsn: Lsn([n; 10]),
-            commit_ts: UtcMicros(commit_us),
-        }
-    }
-
-    fn update(table: &str, end: Option<Offset>, status: TableStatus) -> VerdictUpdate {
-        VerdictUpdate {
-            table_name: table.into(),
-            end,
-            status,
-            granularity: Granularity::Hour,
-            open_quarantined: None,
-        }
-    }
-
-    fn versions(folder: &Path) -> usize {
-        let log = std::fs::read_dir(folder.join("_delta_log")).unwrap();
-        log.filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().ends_with(".json"))
-            .count()
-    }
-
-    async fn stored(folder: &Path) -> Vec<ControlRow> {
-        ControlTable::read(folder.to_str().unwrap()).await.unwrap()
-    }
-
-    async fn table(folder: &Path) -> ControlTable {
-        ControlTable::open_or_create(folder.to_str().unwrap()).await.unwrap()
-    }
-
-    #[test]
-    fn an_instant_is_truncated_to_its_period() {
-        let at = UtcMicros(25 * HOUR_US + 61_000_001);
-        assert_eq!(
-            at.truncated(Granularity::Minute.period_us()),
-            UtcMicros(25 * HOUR_US + 60_000_000)
-        );
-        assert_eq!(at.truncated(Granularity::Hour.period_us()), UtcMicros(25 * HOUR_US));
-        assert_eq!(at.truncated(Granularity::Day.period_us()), UtcMicros(24 * HOUR_US));
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_verdict_moves_forward_only_and_is_written_only_when_it_moves() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut control = table(folder.path()).await;
-        let step =
-            async |control: &mut ControlTable, updates: Vec<VerdictUpdate>| control.commit(updates).await.unwrap();
-        use TableStatus::{Behind, CaptureStalled, Current};
-        step(
-            &mut control,
-            vec![
-                update("a", None, Behind),
-                update("b", Some(offset(5, 3 * HOUR_US + 7)), Current),
-            ],
-        )
-        .await;
-        let rows = stored(folder.path()).await;
-        assert_eq!(
-            rows.iter().map(|row| row.finalized_until).collect::<Vec<_>>(),
-            [None, Some(UtcMicros(3 * HOUR_US))]
-        );
-        assert_eq!(rows[1].end_lsn, Some(Lsn([5; 10])));
-        let before = versions(folder.path());
-        // Later in the same hour; a clock that steps back; a replayed batch.
-        for end in [offset(6, 3 * HOUR_US + 99), offset(7, 2 * HOUR_US), offset(4, HOUR_US)] {
-            step(&mut control, vec![update("b", Some(end), Current)]).await;
-        }
-        assert_eq!(versions(folder.path()), before);
-        step(
-            &mut control,
-            vec![update("b", Some(offset(7, 2 * HOUR_US)), CaptureStalled)],
-        )
-        .await;
-        let row = stored(folder.path()).await.remove(1);
-        assert_eq!(row.status.as_deref(), Some("capture_stalled"));
-        assert_eq!(row.finalized_until, Some(UtcMicros(3 * HOUR_US)));
-        assert_eq!(row.end_commit_ts, Some(UtcMicros(3 * HOUR_US + 7)));
-        // A process that starts anew knows only the table, and cannot take the verdict back either.
-        let mut restarted = table(folder.path()).await;
-        step(&mut restarted, vec![update("b", Some(offset(5, HOUR_US)), Current)]).await;
-        step(&mut restarted, vec![update("b", Some(offset(9, 8 * HOUR_US)), Current)]).await;
-        step(&mut control, vec![update("b", Some(offset(8, 7 * HOUR_US)), Behind)]).await;
-        let row = stored(folder.path()).await.remove(1);
-        assert_eq!(row.finalized_until, Some(UtcMicros(8 * HOUR_US)));
-        assert_eq!(stored(folder.path()).await.len(), 2);
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn processes_that_rewrite_the_table_together_lose_no_row() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut tasks = Vec::new();
-        for process in 0..3u8 {
-            let mut control = table(folder.path()).await;
-            tasks.push(tokio::spawn(async move {
-                for hour in 1..6u8 {
-                    let end = Some(offset(hour, i64::from(hour) * HOUR_US));
-                    let updates = vec![update(&format!("t{process}"), end, TableStatus::Current)];
-                    control.commit(updates).await.unwrap();
-                }
-            }));
-        }
-        for task in tasks {
-            task.await.unwrap();
-        }
-        let rows = stored(folder.path()).await;
-        assert_eq!(
-            rows.iter().map(|row| row.table_name.as_str()).collect::<Vec<_>>(),
-            ["t0", "t1", "t2"]
-        );
-        assert!(
-            rows.iter()
-                .all(|row| row.finalized_until == Some(UtcMicros(5 * HOUR_US)))
-        );
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn the_task_groups_and_flushes_and_a_missing_table_reads_as_empty() {
-        let folder = tempfile::tempdir().unwrap();
-        assert_eq!(stored(&folder.path().join("none")).await, []);
-        assert!(!folder.path().join("none").exists());
-        let control = table(folder.path()).await;
-        let writer = control.writer();
-        let sent = (0..10).map(|i| writer.advance(update(&format!("t{i}"), None, TableStatus::Current)));
-        futures::future::join_all(sent)
-            .await
-            .into_iter()
-            .for_each(|outcome| outcome.unwrap());
-        assert_eq!((stored(folder.path()).await.len(), versions(folder.path())), (10, 2));
-        writer.flush().await.unwrap();
-    }
 }

@@ -1,6 +1,7 @@
 //! The lake by its claims, on real tables in temporary folders.
 
-use std::collections::BTreeSet;
+mod commits;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Field, Int32Type, Schema};
 use serde_json::{Value, json};
 
-use super::log::{FailPoint, Put};
+use super::log::Put;
 use super::*;
 use crate::error::{Classify as _, ErrorKind};
 use crate::identity::{AppId, BatchId, CaptureInstance};
@@ -204,144 +205,6 @@ async fn a_new_table_has_the_contract_columns_types_and_comments() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_is_appended_once_whoever_asks_and_however_stale() {
-    let folder = tempfile::tempdir().unwrap();
-    let table = open(folder.path(), id_and_note("orders")).await.unwrap();
-    let stale = open(folder.path(), id_and_note("orders")).await.unwrap();
-    assert_eq!(table.last_batch().await.unwrap(), None);
-    assert_eq!(
-        append(&table, 7, &[1, 2, 3]).await,
-        CommitOutcome::Committed { version: 1 }
-    );
-    let applied = CommitOutcome::AlreadyApplied {
-        recorded: BatchId(7),
-        version: Some(1),
-    };
-    assert_eq!(append(&stale, 7, &[1, 2, 3]).await, applied);
-    assert_eq!(append(&stale, 6, &[9]).await, applied);
-    assert_eq!(append(&table, 6, &[9]).await, applied);
-    assert_eq!(ids(folder.path()).await, [1, 2, 3]);
-    assert_eq!(
-        parquet_files(folder.path()),
-        1,
-        "the staged files of the others are gone"
-    );
-    assert_eq!(table.last_batch().await.unwrap(), Some(BatchId(7)));
-    let reopened = open(folder.path(), id_and_note("orders")).await.unwrap();
-    assert_eq!(
-        reopened.commit_of(BatchId(7)).await.unwrap(),
-        Some((1, json!({"batch_id": 7})))
-    );
-    assert_eq!(reopened.commit_of(BatchId(6)).await.unwrap(), None);
-    let applied = CommitOutcome::AlreadyApplied {
-        recorded: BatchId(7),
-        version: Some(1),
-    };
-    assert_eq!(append(&reopened, 7, &[1, 2, 3]).await, applied);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_committers_at_the_same_time_each_batch_arrives_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut tasks = Vec::new();
-    // Two processes run the same stream by mistake, a third another stream into the same table.
-    for (app_id, base) in [("a", 0), ("a", 0), ("b", 1000)] {
-        let table = open(folder.path(), id_and_note(app_id)).await.unwrap();
-        tasks.push(tokio::spawn(async move {
-            let mut committed = Vec::new();
-            for n in 0..12 {
-                if let CommitOutcome::Committed { version } = append(&table, i64::from(n), &[base + n]).await {
-                    committed.push(version);
-                }
-            }
-            committed
-        }));
-    }
-    let mut versions = Vec::new();
-    for task in tasks {
-        versions.extend(task.await.unwrap());
-    }
-    assert_eq!(versions.len(), 24);
-    assert_eq!(versions.iter().collect::<BTreeSet<_>>().len(), 24);
-    let wanted: Vec<i32> = (0..12).chain(1000..1012).collect();
-    assert_eq!(ids(folder.path()).await, wanted);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_write_that_succeeded_with_its_reply_lost_is_found_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let table = open(folder.path(), id_and_note("orders")).await.unwrap();
-    let faults = [
-        vec![FailPoint::ReplyLost],
-        vec![FailPoint::NotSent],
-        vec![FailPoint::NotSent, FailPoint::NotSent, FailPoint::ReplyLost],
-    ];
-    for (n, faults) in (0i64..).zip(faults) {
-        // Taken from the end.
-        *table.failpoint().await.lock().unwrap() = faults.into_iter().rev().collect();
-        let version = n + 1;
-        assert_eq!(
-            append(&table, n, &[n as i32]).await,
-            CommitOutcome::Committed { version }
-        );
-    }
-    assert_eq!(ids(folder.path()).await, [0, 1, 2]);
-    assert_eq!(
-        append(&table, 2, &[2]).await,
-        CommitOutcome::AlreadyApplied {
-            recorded: BatchId(2),
-            version: Some(3)
-        }
-    );
-    assert_eq!(ids(folder.path()).await, [0, 1, 2]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn without_any_answer_the_files_stay_and_a_replay_finds_out() {
-    let folder = tempfile::tempdir().unwrap();
-    let table = open(folder.path(), id_and_note("orders")).await.unwrap();
-    let staged = stage(&table, 0, &[5]).await;
-    *table.failpoint().await.lock().unwrap() = vec![FailPoint::NotSent; 20];
-    let error = table.commit(staged, None, json!({})).await.unwrap_err();
-    assert!(matches!(error, LakeError::CommitUnknown { version: 1, .. }), "{error}");
-    assert_eq!(error.kind(), ErrorKind::Retryable);
-    assert_eq!(parquet_files(folder.path()), 1);
-    table.failpoint().await.lock().unwrap().clear();
-    assert_eq!(append(&table, 0, &[5]).await, CommitOutcome::Committed { version: 1 });
-    assert_eq!(ids(folder.path()).await, [5]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_stale_owner_is_fenced_off() {
-    let folder = tempfile::tempdir().unwrap();
-    let old = open(folder.path(), id_and_note("orders")).await.unwrap();
-    let new = open(folder.path(), id_and_note("orders")).await.unwrap();
-    let staged = stage(&old, 0, &[1]).await;
-    old.commit(staged, Some(4), json!({})).await.unwrap();
-    let staged = stage(&new, 1, &[2]).await;
-    new.commit(staged, Some(5), json!({})).await.unwrap();
-    let staged = stage(&old, 2, &[3]).await;
-    let error = old.commit(staged, Some(4), json!({})).await.unwrap_err();
-    assert!(
-        matches!(
-            error,
-            LakeError::Fenced {
-                held: 4,
-                recorded: 5,
-                ..
-            }
-        ),
-        "{error}"
-    );
-    assert_eq!(error.kind(), ErrorKind::State);
-    assert_eq!(
-        (old.owner().await.unwrap(), ids(folder.path()).await),
-        (Some(5), vec![1, 2])
-    );
-    assert_eq!(parquet_files(folder.path()), 2);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn new_columns_come_in_the_commit_of_their_first_rows() {
     let folder = tempfile::tempdir().unwrap();
     let table = open(folder.path(), id_and_note("orders")).await.unwrap();
@@ -463,6 +326,36 @@ async fn tables_that_are_not_ours_or_cannot_be_written_are_refused_by_name() {
         let error = table.commit(staged, None, json!({})).await.unwrap_err();
         assert!(error.to_string().contains(part), "{error}");
         assert_eq!(parquet_files(folder.path()), 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_of_another_kind_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let [bronze, facts, control] = ["bronze", "facts", "control"].map(|name| folder.path().join(name));
+    let place = |path: &Path| path.to_str().unwrap().to_owned();
+    open(&bronze, id_and_note("orders")).await.unwrap();
+    crate::facts::FactsTable::open_or_create(&place(&facts)).await.unwrap();
+    crate::verdict::ControlTable::open_or_create(&place(&control))
+        .await
+        .unwrap();
+    for path in [&bronze, &facts, &control] {
+        let mut refused = Vec::new();
+        if path != &bronze {
+            refused.extend(open(path, id_and_note("orders")).await.err());
+        }
+        if path != &facts {
+            refused.extend(crate::facts::FactsTable::open_or_create(&place(path)).await.err());
+        }
+        if path != &control {
+            refused.extend(crate::verdict::ControlTable::open_or_create(&place(path)).await.err());
+        }
+        assert_eq!(refused.len(), 2);
+        for error in refused {
+            assert_eq!(error.kind(), ErrorKind::State);
+            assert!(error.to_string().contains("of another kind"), "{error}");
+        }
+        assert_eq!(log_of(path).await.version(), 0, "nothing was committed");
     }
 }
 
@@ -588,44 +481,4 @@ async fn a_batch_that_is_given_up_leaves_no_file() {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     panic!("files are left");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_log_is_cleaned_up_and_the_transaction_id_survives() {
-    let folder = tempfile::tempdir().unwrap();
-    let table = open(folder.path(), id_and_note("orders")).await.unwrap();
-    reconfigure(folder.path(), |line| {
-        set(line, "delta.logRetentionDuration", "interval 1 second");
-        set(line, "delta.checkpointInterval", "10");
-    })
-    .await;
-    let idle = open(folder.path(), id_and_note("orders")).await.unwrap();
-    for n in 0..14 {
-        append(&table, n, &[n as i32]).await;
-    }
-    tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
-    for n in 14..30 {
-        append(&table, n, &[n as i32]).await;
-    }
-    assert!(
-        !folder.path().join("_delta_log/00000000000000000003.json").exists(),
-        "the log was cleaned up"
-    );
-    // One that slept through all of it, and one that opens now.
-    let fresh = open(folder.path(), id_and_note("orders")).await.unwrap();
-    for table in [&idle, &fresh] {
-        assert_eq!(table.last_batch().await.unwrap(), Some(BatchId(29)));
-        assert!(matches!(
-            append(table, 29, &[29]).await,
-            CommitOutcome::AlreadyApplied {
-                recorded: BatchId(29),
-                ..
-            }
-        ));
-    }
-    assert!(matches!(
-        append(&idle, 30, &[30]).await,
-        CommitOutcome::Committed { .. }
-    ));
-    assert_eq!(ids(folder.path()).await, (0..31).collect::<Vec<_>>());
 }
