@@ -164,7 +164,11 @@ async fn files_that_are_no_plugin_are_refused_by_name() {
         std::fs::write(&path, bytes).expect("written");
         path
     };
+    // A type section (7) with one component type in another, a million times: 3 MB that no stack would hold.
+    let levels = [1, 1, 0x41].repeat(1_000_000);
+    let deep = [&guest[..], b"\x07\xc3\x8d\xb7\x01\x01\x41", &levels, &[0]].concat();
     let cases = [
+        ("deep", file("deep.wasm", &deep), "more than 1000 component types"),
         ("unknown-import", component("unknown-import"), "import"),
         ("not-a-plugin", component("not-a-plugin"), "sluice:transform"),
         ("cut", file("cut.wasm", &guest[..guest.len() / 2]), "cut.wasm"),

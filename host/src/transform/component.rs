@@ -9,6 +9,7 @@ use wasmtime::component::{Component, HasSelf, Linker};
 
 use super::bindings::{PACKAGE, VERSIONS, v0_1};
 use super::error::{listing, quoted};
+use super::levels::{self, Levels, on_ample_stack};
 use super::module::{self, ModuleFault};
 use super::sandbox::HostState;
 use crate::error::ErrorKind;
@@ -166,6 +167,20 @@ impl Compiled {
         sha256: String,
         bytes: Arc<[u8]>,
     ) -> Result<Compiled, PluginError> {
+        on_ample_stack(|| Compiled::on_this_stack(engine, file, sha256, bytes)).unwrap_or_else(|reason| {
+            Err(PluginError::Damaged {
+                file: file.to_owned(),
+                reason,
+            })
+        })
+    }
+
+    fn on_this_stack(
+        engine: &wasmtime::Engine,
+        file: &str,
+        sha256: String,
+        bytes: Arc<[u8]>,
+    ) -> Result<Compiled, PluginError> {
         let inspected = inspect(file, &bytes)?;
         let damaged = |what: &str, error: wasmtime::Error| PluginError::Damaged {
             file: file.to_owned(),
@@ -254,11 +269,14 @@ impl Outline {
     /// # Errors
     /// A sentence for an error message: what cannot be read.
     fn read(bytes: &[u8]) -> Result<Outline, String> {
-        let cut = |error: wasmparser::BinaryReaderError| format!("the file is cut or damaged: {error}");
+        let cut = levels::damaged;
         let mut outline = Outline::default();
+        let mut levels = Levels::default();
         let mut depth = 0_usize;
         for payload in Parser::new(0).parse_all(bytes) {
-            match payload.map_err(cut)? {
+            let payload = payload.map_err(cut)?;
+            levels.add(bytes, &payload)?;
+            match payload {
                 Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
                 Payload::End(_) => depth = depth.saturating_sub(1),
                 Payload::ComponentImportSection(imports) if depth == 0 => {

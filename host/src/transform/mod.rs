@@ -22,6 +22,7 @@ mod garbage;
 mod keyed;
 mod keys;
 mod leaks;
+mod levels;
 mod limits;
 mod log;
 mod module;
@@ -34,6 +35,7 @@ mod spec;
 mod step;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 pub use chain::{Applied, Chain};
 pub use check::{Invalid, What};

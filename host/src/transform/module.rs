@@ -2,7 +2,8 @@
 //!
 //! `wit-component` trusts its input more than this host trusts a file: packages of the metadata that refer to each other in
 //! a circle make it recurse until the process dies. So the names in the metadata are looked through first, and only a
-//! module that speaks of nothing but one version of the contract is handed over; no circle can be drawn with those.
+//! module that speaks of nothing but one version of the contract is handed over; no circle can be drawn with those. Types
+//! that are nested too deeply are refused before the names are read (`levels`).
 
 use wasmparser::{
     ComponentExternName, ComponentType, ComponentTypeDeclaration, ComponentTypeRef, InstanceTypeDeclaration, Parser,
@@ -11,6 +12,7 @@ use wasmparser::{
 use wit_component::ComponentEncoder;
 
 use super::bindings::{PACKAGE, VERSIONS};
+use super::levels::{self, Levels};
 
 /// What is in the way of making a component.
 #[derive(Debug)]
@@ -31,6 +33,7 @@ const EXPORT_PREFIX: &str = "[export]";
 /// Makes a component of a core module.
 pub(crate) fn componentize(module: &[u8]) -> Result<Vec<u8>, ModuleFault> {
     let mut names = Names::default();
+    let mut levels = Levels::default();
     for payload in Parser::new(0).parse_all(module) {
         match payload.map_err(damaged)? {
             Payload::ImportSection(imports) => {
@@ -44,7 +47,9 @@ pub(crate) fn componentize(module: &[u8]) -> Result<Vec<u8>, ModuleFault> {
                 }
             }
             Payload::CustomSection(section) if section.name().starts_with(METADATA_SECTIONS) => {
-                names.of_metadata(section.data()).map_err(damaged)?;
+                names
+                    .of_metadata(section.data(), &mut levels)
+                    .map_err(ModuleFault::Other)?;
             }
             _ => {}
         }
@@ -68,7 +73,7 @@ fn version_of(interface: &str) -> Option<&str> {
 }
 
 fn damaged(error: wasmparser::BinaryReaderError) -> ModuleFault {
-    ModuleFault::Other(format!("the file is cut or damaged: {error}"))
+    ModuleFault::Other(levels::damaged(error))
 }
 
 /// The interfaces that a module speaks of.
@@ -86,12 +91,14 @@ impl Names {
         }
     }
 
-    fn of_metadata(&mut self, section: &[u8]) -> Result<(), wasmparser::BinaryReaderError> {
+    fn of_metadata(&mut self, section: &[u8], levels: &mut Levels) -> Result<(), String> {
         self.has_metadata = true;
         for payload in Parser::new(0).parse_all(section) {
-            if let Payload::ComponentTypeSection(types) = payload? {
+            let payload = payload.map_err(levels::damaged)?;
+            levels.add(section, &payload)?;
+            if let Payload::ComponentTypeSection(types) = payload {
                 for ty in types {
-                    self.of_type(&ty?);
+                    self.of_type(&ty.map_err(levels::damaged)?);
                 }
             }
         }

@@ -163,6 +163,134 @@ fn asynchronous_exports_are_refused() {
     );
 }
 
+/// Each of these would make a parser or validator recurse until the process dies.
+#[test]
+fn deep_types_are_refused_before_anything_recurses() {
+    let bench = Bench::own(&["upper"]);
+    let component = std::fs::read(bench.path().join("upper.wasm")).unwrap();
+    let module = with_metadata(core_module(&bench, "upper"));
+    let with = |bytes: &[u8], more: &[u8]| [bytes, more].concat();
+    let many = 100_000;
+    let cases = [
+        ("deep-components", with(&component, &deep(0x41, many))),
+        ("deep-instances", with(&component, &deep(0x42, many))),
+        ("deep-inside", with(&component, &inner(&deep(0x41, many)))),
+        ("deep-chain", with(&component, &inner(&chain_of_types(many)))),
+        ("deep-exports", with(&component, &inner(&chain_of_instances(many)))),
+        ("deep-nest", with(&component, &nest(2_000))),
+        ("deep-metadata", with(&module, &metadata(&deep(0x41, many)))),
+        ("deep-metadata-chain", with(&module, &metadata(&chain_of_types(many)))),
+    ];
+    for (name, bytes) in cases {
+        std::fs::write(bench.path().join(format!("{name}.wasm")), bytes).unwrap();
+        let error = bench.fails(TransformSpec::new(name));
+        let text = error.to_string();
+        assert!(
+            text.contains(&format!("{name}.wasm: it holds more than 1000 component types")),
+            "{text}"
+        );
+        assert!(text.ends_with("build it again from its sources, with fewer"), "{text}");
+        assert_eq!(error.kind(), ErrorKind::ComponentRefused);
+    }
+}
+
+/// As deep as it may be: the thread's stack suffices, whatever the answer is.
+#[test]
+fn deep_types_within_the_bound_do_not_end_the_process() {
+    let bench = Bench::own(&["upper"]);
+    let component = std::fs::read(bench.path().join("upper.wasm")).unwrap();
+    let module = with_metadata(core_module(&bench, "upper"));
+    for (name, bytes, opens) in [
+        ("deep-components", [&component[..], &deep(0x41, 900)].concat(), true),
+        ("deep-instances", [&component[..], &deep(0x42, 900)].concat(), true),
+        ("deep-nest", [&component[..], &nest(900)].concat(), true),
+        // A chain of this length is more than `wasmparser` can note down, which it finds out by a panic.
+        (
+            "deep-chain",
+            [&component[..], &inner(&chain_of_types(900))].concat(),
+            false,
+        ),
+        (
+            "deep-exports",
+            [&component[..], &inner(&chain_of_instances(900))].concat(),
+            false,
+        ),
+        (
+            "deep-metadata",
+            [&module[..], &metadata(&deep(0x41, 900))].concat(),
+            false,
+        ),
+    ] {
+        std::fs::write(bench.path().join(format!("{name}.wasm")), bytes).unwrap();
+        let spec = with_config(name, serde_json::json!({ "columns": ["name"] }));
+        match bench.open(&[spec], &[]) {
+            Ok(_) => assert!(opens, "{name}"),
+            Err(error) => {
+                println!("{name}: {error}");
+                assert!(!opens, "{error}");
+                assert_eq!(error.kind(), ErrorKind::ComponentRefused, "{error}");
+            }
+        }
+    }
+}
+
+/// A type section whose one type holds a type, and so on for `levels`, of the kind component (0x41) or instance (0x42).
+fn deep(kind: u8, levels: usize) -> Vec<u8> {
+    section(7, &[&[1, kind][..], &[1, 1, kind].repeat(levels), &[0]].concat())
+}
+
+/// A type section of instance types, each of which exports an instance of the one before.
+fn chain_of_types(length: usize) -> Vec<u8> {
+    let mut body = leb(length);
+    body.extend([0x42, 0]);
+    for before in 0..length - 1 {
+        body.extend([0x42, 2, 2, 3, 2, 1]);
+        body.extend(leb(before));
+        body.extend([4, 0, 1, b'x', 5, 0]);
+    }
+    section(7, &body)
+}
+
+/// An instance section in which each instance exports the one before.
+fn chain_of_instances(length: usize) -> Vec<u8> {
+    let mut body = leb(length);
+    body.extend([1, 0]);
+    for before in 0..length - 1 {
+        body.extend([1, 1, 0, 1, b'x', 5]);
+        body.extend(leb(before));
+    }
+    section(5, &body)
+}
+
+/// Components in components.
+fn nest(levels: usize) -> Vec<u8> {
+    (0..levels).fold(Vec::new(), |inside, _| inner(&inside))
+}
+
+/// A component section with a component of these sections.
+fn inner(sections: &[u8]) -> Vec<u8> {
+    section(4, &[b"\0asm\x0d\0\x01\0", sections].concat())
+}
+
+/// A metadata section with a component of these sections.
+fn metadata(sections: &[u8]) -> Vec<u8> {
+    section(0, &[b"\x0ecomponent-type\0asm\x0d\0\x01\0", sections].concat())
+}
+
+fn section(id: u8, body: &[u8]) -> Vec<u8> {
+    [&[id][..], &leb(body.len()), body].concat()
+}
+
+fn leb(mut number: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while number >= 0x80 {
+        bytes.push((number & 0x7f) as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+    bytes
+}
+
 fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     let mut out = bytes.to_vec();
     let mut at = 0;
