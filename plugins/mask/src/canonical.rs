@@ -1,5 +1,6 @@
-//! The one canonical text of a value, over which keyed hashes are made: values that SQL Server compares as equal have
-//! the same text, whatever their types.
+//! The one canonical text of a value, over which keyed hashes are made: equal numbers have the same text whether they are
+//! bits, integers or decimals, and so have a day and its midnight. Text is taken as it is, after the declared
+//! normalisation; SQL Server's collations, under which more texts are equal, are not followed.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
