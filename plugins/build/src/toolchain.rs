@@ -13,6 +13,8 @@ pub const TARGET: &str = "wasm32-unknown-unknown";
 const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 const DEBIAN_LIBRARY: &str = "/usr/lib/rustlib/src/rust/library/Cargo.toml";
 const DEBIAN_PACKAGES: [&str; 2] = ["rustc-web", "rust-web-src"];
+/// Has `wasm-ld`.
+const DEBIAN_LINKER: &str = "lld";
 /// How long `rustup` may take; on a machine that cannot reach its server it may otherwise retry for minutes.
 const RUSTUP_DEADLINE: Duration = Duration::from_secs(180);
 
@@ -65,13 +67,16 @@ pub fn find_toolchain() -> Result<Toolchain, BuildError> {
     })
 }
 
-/// Finds a compiler, and installs one where there is none: first the target for the current toolchain through
-/// `rustup`, else Debian's packages through `apt-get` (as root). Only for a command that a person runs.
-/// `log` gets one line per step.
+/// Finds a compiler, and installs one where there is none: first the target for the current toolchain through `rustup`,
+/// else Debian's packages, whose names `install` gets: how packages are installed here is the caller's. Only for a command
+/// that a person runs. `log` gets one line per step.
 ///
 /// # Errors
 /// As [`find_toolchain`], after both ways were tried.
-pub fn ensure_toolchain(log: &mut dyn FnMut(&str)) -> Result<Toolchain, BuildError> {
+pub fn ensure_toolchain(
+    log: &mut dyn FnMut(&str),
+    install: &mut dyn FnMut(&[&str]) -> Result<(), String>,
+) -> Result<Toolchain, BuildError> {
     if let Ok(toolchain) = find_toolchain() {
         log(&format!("found {toolchain}"));
         return Ok(toolchain);
@@ -88,20 +93,21 @@ pub fn ensure_toolchain(log: &mut dyn FnMut(&str)) -> Result<Toolchain, BuildErr
         }
         Err(reason) => log(&format!("rustup could not install the target: {reason}")),
     }
-    log(&format!("running apt-get install {}", DEBIAN_PACKAGES.join(" ")));
-    let mut apt = Command::new("apt-get");
-    apt.env("DEBIAN_FRONTEND", "noninteractive")
-        .args(["install", "--yes", "--no-install-recommends"])
-        .args(DEBIAN_PACKAGES);
-    match run_within(apt, Duration::from_secs(1800)) {
-        Ok(()) => {}
-        Err(reason) => log(&format!(
-            "apt-get could not install them (it needs root and Debian): {reason}"
-        )),
+    if let Err(reason) = install(&debian_packages(&sysroot()?)) {
+        log(&format!("Debian's compiler could not be installed: {reason}"));
     }
     let toolchain = find_toolchain()?;
     log(&format!("installed {toolchain}"));
     Ok(toolchain)
+}
+
+/// The packages that [`find_debian`] needs; a linker only where the current toolchain has none.
+fn debian_packages(sysroot: &Path) -> Vec<&'static str> {
+    let mut packages = DEBIAN_PACKAGES.to_vec();
+    if find_linker(sysroot).is_none() {
+        packages.push(DEBIAN_LINKER);
+    }
+    packages
 }
 
 fn find_installed(sysroot: &Path) -> Option<Toolchain> {
@@ -200,6 +206,13 @@ mod tests {
         sleep.arg("30");
         let reason = run_within(sleep, Duration::from_millis(200)).unwrap_err();
         assert!(reason.starts_with("no end after"), "{reason}");
+    }
+
+    #[test]
+    fn a_linker_is_installed_only_where_there_is_none() {
+        let sysroot = std::env::temp_dir().join("no-such-sysroot");
+        let linker = !Path::new("/usr/bin/wasm-ld").is_file();
+        assert_eq!(debian_packages(&sysroot).contains(&DEBIAN_LINKER), linker);
     }
 
     #[test]

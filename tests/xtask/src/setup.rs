@@ -59,8 +59,10 @@ const PYTHON_PEERS: [&str; 4] = [
 /// Installs what is missing.
 pub(crate) fn run(purpose: For) -> Result<()> {
     packages(purpose)?;
-    sluice_component_build::ensure_toolchain(&mut |line: &str| say(line))
-        .context("cannot set up a compiler for WebAssembly")?;
+    sluice_component_build::ensure_toolchain(&mut |line| say(line), &mut |packages| {
+        install(packages).map_err(|error| format!("{error:#}"))
+    })
+    .context("cannot set up a compiler for WebAssembly")?;
     if purpose == For::Tests {
         python()?;
     }
@@ -83,10 +85,12 @@ fn packages(purpose: For) -> Result<()> {
         .filter(|package| !succeeds(package.probe.0, package.probe.1))
         .map(|package| package.name)
         .collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let list = missing.join(" ");
+    if missing.is_empty() { Ok(()) } else { install(&missing) }
+}
+
+/// Installs Debian packages, as root; their lists are fetched first, because a fresh machine has none.
+fn install(packages: &[&str]) -> Result<()> {
+    let list = packages.join(" ");
     if !succeeds("apt-get", &["--version"]) {
         bail!("please install these packages, or what your system calls them, and try again: {list}");
     }
@@ -97,9 +101,9 @@ fn packages(purpose: For) -> Result<()> {
     };
     say(&format!("installing Debian packages: {list} …"));
     apt(sudo, &["update", "-qq"])?;
-    let mut install = vec!["install", "-y", "-qq", "--no-install-recommends"];
-    install.extend(missing);
-    apt(sudo, &install)
+    let mut arguments = vec!["install", "-y", "-qq", "--no-install-recommends"];
+    arguments.extend(packages);
+    apt(sudo, &arguments)
 }
 
 fn apt(sudo: &[&str], arguments: &[&str]) -> Result<()> {
