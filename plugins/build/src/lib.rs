@@ -63,6 +63,8 @@ impl BuildRequest {
 pub struct Built {
     /// The component: `<target_dir>/components/<name>.wasm`.
     pub path: PathBuf,
+    /// The core module that the component was made of.
+    pub module: PathBuf,
     /// The crate's name and version, as the component carries them.
     pub info: PluginInfo,
     /// SHA-256 of the file, in lower-case hex.
@@ -110,6 +112,7 @@ pub fn build_component_with(toolchain: &Toolchain, request: &BuildRequest) -> Re
         sha256: hex(&Sha256::digest(&component)),
         bytes: component.len() as u64,
         path,
+        module: module_path,
         info,
         toolchain: toolchain.clone(),
         inputs,

@@ -2,31 +2,50 @@
 //!
 //! A transform gets whole columns of a batch of changes, and gives whole columns back. It is a type that implements
 //! [`Transform`] and one line, [`export_transform!`]. Everything is plain Rust and testable without WebAssembly; the
-//! macro's shell is the only part that exists in a component alone.
+//! macro's shell is the only part that exists in a component alone. This one upper-cases a column; from here to a table
+//! that uses it, `docs/guides/writing-a-component.md` leads.
 //!
 //! ```
+//! use serde::Deserialize;
 //! use sluice_plugin::{
 //!     ApplyError, Batch, ComputedField, DataType, OpenError, Outcome, OutputColumn, Plan, Table, Transform, Utf8Builder,
 //! };
 //!
-//! /// Upper-cases one column, and passes the others.
-//! struct Shout;
+//! /// What stands under `config` in `sluice.toml`: always an object.
+//! #[derive(Deserialize)]
+//! #[serde(deny_unknown_fields)]
+//! struct Config {
+//!     column: String,
+//! }
+//!
+//! /// Upper-cases the column.
+//! pub struct Shout;
 //!
 //! impl Transform for Shout {
 //!     fn open(table: &Table, config: &str) -> Result<(Self, Plan), OpenError> {
-//!         let column: String = sluice_plugin::config::parse(config)?;
-//!         let outputs = table.fields.iter().map(|field| {
+//!         let Config { column } = sluice_plugin::config::parse(config)?;
+//!         let mut plan = Plan::default();
+//!         for field in &table.fields {
 //!             if field.name != column {
-//!                 return OutputColumn::pass(&field.name, &field.name);
+//!                 plan.outputs.push(OutputColumn::pass(&field.name, &field.name));
+//!                 continue;
 //!             }
-//!             OutputColumn::computed(&field.name, ComputedField {
+//!             if field.data_type != DataType::Utf8 {
+//!                 return Err(OpenError::unsupported(column, "it is not text"));
+//!             }
+//!             plan.reads.push(field.name.clone());
+//!             let upper = ComputedField {
 //!                 data_type: DataType::Utf8,
 //!                 nullable: field.nullable,
 //!                 sources: vec![field.name.clone()],
 //!                 how: "upper case".to_owned(),
-//!             })
-//!         });
-//!         Ok((Shout, Plan { outputs: outputs.collect(), reads: vec![column] }))
+//!             };
+//!             plan.outputs.push(OutputColumn::computed(&field.name, upper));
+//!         }
+//!         if plan.reads.is_empty() {
+//!             return Err(OpenError::Missing(vec![column]));
+//!         }
+//!         Ok((Shout, plan))
 //!     }
 //!
 //!     fn apply(&mut self, batch: &Batch) -> Result<Outcome, ApplyError> {

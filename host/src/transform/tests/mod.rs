@@ -2,6 +2,7 @@
 
 mod chains;
 mod components;
+mod guide;
 mod refusals;
 
 use std::path::{Path, PathBuf};

@@ -4,11 +4,15 @@
 //! let path = sluice_test_guests::component("badguest");
 //! ```
 
+mod guide;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use sluice_component_build::{BuildRequest, Built, build_component};
+
+pub use guide::Guide;
 
 /// Every guest that there is, with the folder of its crate relative to the repository. A guest that no test asks for
 /// has no business here.

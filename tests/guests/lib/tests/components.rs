@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use sluice_component_build::{BuildRequest, build_component, plugin_info};
-use sluice_test_guests::{GUESTS, built};
+use sluice_test_guests::{GUESTS, Guide, built};
 use wit_component::DecodedWasm;
 
 const TRANSFORM: &str = "sluice:transform/transform@0.1.0";
@@ -39,7 +39,7 @@ fn every_guest_is_a_component_with_the_imports_it_needs() {
         let (expected_imports, expected_export) = match guest {
             "mask" => (vec![TYPES, KEYED], TRANSFORM),
             "map" | "upper" => (vec![TYPES], TRANSFORM),
-            "badguest" => (vec![TYPES, LOG], TRANSFORM),
+            "badguest" => (vec![TYPES, KEYED, LOG], TRANSFORM),
             "unknown-import" => (vec![TYPES, "test:unknown/secrets"], TRANSFORM),
             "not-a-plugin" => (vec![], "greet"),
             other => panic!("what does {other} import?"),
@@ -69,4 +69,20 @@ fn a_component_is_the_same_bytes_wherever_it_is_built() {
     let second = build_component(&BuildRequest::new(root.join(folder), &target)).unwrap();
     std::fs::remove_dir_all(&target).unwrap();
     assert_eq!(first.sha256, second.sha256);
+}
+
+/// Who reads the one and continues with the other finds the same transform.
+#[test]
+fn the_sdks_example_is_the_guides() {
+    let sdk = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../plugins/sdk/src/lib.rs");
+    let sdk = std::fs::read_to_string(sdk).unwrap();
+    let text: String = sdk
+        .lines()
+        .map_while(|line| line.strip_prefix("//!"))
+        .map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line)))
+        .collect();
+    let example = text.split("```\n").nth(1).unwrap();
+    let guide = Guide::read();
+    let (_, guide) = guide.source.split_once("\n\n").unwrap();
+    assert_eq!(example, guide);
 }
