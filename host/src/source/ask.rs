@@ -3,6 +3,7 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use tiberius::{Query, Row, ToSql};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -11,6 +12,9 @@ use super::connect::{self, TiberiusClient};
 use super::error::SourceError;
 use crate::config::SourceSettings;
 use crate::lsn::Lsn;
+
+/// A connection that was idle for longer is not used again: a firewall may have forgotten it without a word.
+pub(super) const LONGEST_IDLE: Duration = Duration::from_secs(60);
 
 /// Asks the source.
 pub struct Asker {
@@ -64,6 +68,12 @@ impl Asker {
             query.query(client).await?.into_first_result().await
         })
         .await
+    }
+
+    /// Every result set of a statement with bound parameters.
+    pub(super) async fn bound_sets(&mut self, query: Query<'_>, doing: &str) -> Result<Vec<Vec<Row>>, SourceError> {
+        self.run(doing, async |client| query.query(client).await?.into_results().await)
+            .await
     }
 
     async fn run<T>(
@@ -124,13 +134,16 @@ pub(super) fn unexpected(error: tiberius::error::Error, doing: &str) -> SourceEr
 pub struct AskPool {
     settings: SourceSettings,
     permits: Arc<Semaphore>,
-    idle: Arc<Mutex<Vec<Asker>>>,
+    idle: Idle,
 }
+
+/// Askers, and when each came back.
+type Idle = Arc<Mutex<Vec<(Asker, Instant)>>>;
 
 /// An asker out of the pool; it goes back when dropped.
 pub struct PooledAsker {
     asker: Asker,
-    idle: Arc<Mutex<Vec<Asker>>>,
+    idle: Idle,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -153,9 +166,13 @@ impl AskPool {
                 doing: "waiting for a connection".to_owned(),
                 reason: "the pool is closed".to_owned(),
             })?;
-        let idle = lock(&self.idle).pop();
+        let idle = {
+            let mut idle = lock(&self.idle);
+            idle.retain(|(_, since)| since.elapsed() < LONGEST_IDLE);
+            idle.pop()
+        };
         Ok(PooledAsker {
-            asker: idle.unwrap_or_else(|| Asker::new(self.settings.clone())),
+            asker: idle.map_or_else(|| Asker::new(self.settings.clone()), |(asker, _)| asker),
             idle: Arc::clone(&self.idle),
             _permit: permit,
         })
@@ -179,11 +196,11 @@ impl DerefMut for PooledAsker {
 impl Drop for PooledAsker {
     fn drop(&mut self) {
         let fresh = Asker::new(self.asker.settings.clone());
-        lock(&self.idle).push(std::mem::replace(&mut self.asker, fresh));
+        lock(&self.idle).push((std::mem::replace(&mut self.asker, fresh), Instant::now()));
     }
 }
 
-fn lock(idle: &Mutex<Vec<Asker>>) -> std::sync::MutexGuard<'_, Vec<Asker>> {
+fn lock(idle: &Mutex<Vec<(Asker, Instant)>>) -> std::sync::MutexGuard<'_, Vec<(Asker, Instant)>> {
     // A panic while a plain list was pushed or popped leaves a usable list.
     idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -27,6 +27,8 @@ struct Instance {
     table: String,
     start_lsn: Option<Lsn>,
     key: Vec<String>,
+    /// The gating role, if there is one.
+    role: Option<String>,
 }
 
 /// A table that can be read.
@@ -126,6 +128,57 @@ impl Catalog {
         })
     }
 
+    /// Why the server answers zeros for the low end of an instance that this catalog has: capture has not reached it, a
+    /// grant was taken away, or it is no longer there. Asked anew; an `Err` is a failure to ask.
+    pub async fn explain_zeros(
+        &self,
+        asker: &mut Asker,
+        capture_instance: &CaptureInstance,
+    ) -> Result<SourceError, SourceError> {
+        let now = Catalog::read(asker).await?;
+        if now.instances.iter().any(|instance| instance.name == capture_instance.0) {
+            return Ok(SourceError::NotReached {
+                capture_instance: capture_instance.clone(),
+            });
+        }
+        let user = asker.settings().user.clone();
+        let Some(was) = self
+            .instances
+            .iter()
+            .find(|instance| instance.name == capture_instance.0)
+        else {
+            return Ok(now.unknown(asker, capture_instance));
+        };
+        let source = format!("{}.{}", quote::name(&was.schema), quote::name(&was.table));
+        let change_table = quote::change_table(&was.name);
+        let rows = asker
+            .query(
+                "SELECT OBJECT_ID(@P1), HAS_PERMS_BY_NAME(@P2, N'OBJECT', N'SELECT')",
+                &[&change_table, &source],
+                DOING,
+            )
+            .await?;
+        let number = |column| -> Result<Option<i32>, SourceError> {
+            match rows.first() {
+                Some(row) => row.try_get(column).map_err(|e| ask::unexpected(e, DOING)),
+                None => Ok(None),
+            }
+        };
+        if number(0)?.is_none() {
+            return Ok(now.unknown(asker, capture_instance));
+        }
+        Ok(SourceError::Permission {
+            object: format!("the capture instance {capture_instance}"),
+            grant: match &was.role {
+                Some(role) if number(1)? == Some(1) => {
+                    format!("ALTER ROLE {} ADD MEMBER {}", quote::name(role), quote::name(&user))
+                }
+                _ => self.source_grant(asker, was),
+            },
+            user,
+        })
+    }
+
     /// An exact match wins; else the only one that differs just in case.
     fn find(&self, asker: &Asker, wanted: &CaptureInstance) -> Result<&Instance, SourceError> {
         if let Some(exact) = self.instances.iter().find(|instance| instance.name == wanted.0) {
@@ -138,25 +191,7 @@ impl Catalog {
             .collect();
         match alike.as_slice() {
             [one] => Ok(one),
-            [] => Err(SourceError::UnknownInstance(Box::new(UnknownInstance {
-                database: self.database.clone(),
-                capture_instance: wanted.clone(),
-                nearest: self
-                    .instances
-                    .iter()
-                    .map(|instance| (strsim::jaro_winkler(&instance.name, &wanted.0), &instance.name))
-                    .filter(|(score, _)| *score > 0.85)
-                    .max_by(|a, b| a.0.total_cmp(&b.0))
-                    .map(|(_, name)| name.clone()),
-                known: self
-                    .instances
-                    .iter()
-                    .take(8)
-                    .map(|instance| instance.name.clone())
-                    .collect(),
-                user: asker.settings().user.clone(),
-                grant: source_grant_by_name(&wanted.0, &asker.settings().user),
-            }))),
+            [] => Err(self.unknown(asker, wanted)),
             many => Err(SourceError::AmbiguousInstance {
                 names: many
                     .iter()
@@ -165,6 +200,28 @@ impl Catalog {
                     .join(" and "),
             }),
         }
+    }
+
+    fn unknown(&self, asker: &Asker, wanted: &CaptureInstance) -> SourceError {
+        SourceError::UnknownInstance(Box::new(UnknownInstance {
+            database: self.database.clone(),
+            capture_instance: wanted.clone(),
+            nearest: self
+                .instances
+                .iter()
+                .map(|instance| (strsim::jaro_winkler(&instance.name, &wanted.0), &instance.name))
+                .filter(|(score, _)| *score > 0.85)
+                .max_by(|a, b| a.0.total_cmp(&b.0))
+                .map(|(_, name)| name.clone()),
+            known: self
+                .instances
+                .iter()
+                .take(8)
+                .map(|instance| instance.name.clone())
+                .collect(),
+            user: asker.settings().user.clone(),
+            grant: source_grant_by_name(&wanted.0, &asker.settings().user),
+        }))
     }
 
     fn source_grant(&self, asker: &Asker, instance: &Instance) -> String {
@@ -204,6 +261,7 @@ fn instance(row: &Row) -> Result<Instance, SourceError> {
         key: by_name("index_column_list")?
             .map(|list| bracketed(&list))
             .unwrap_or_default(),
+        role: by_name("role_name")?.filter(|role| !role.is_empty()),
     })
 }
 

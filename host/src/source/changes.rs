@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mssql_tds::connection::tds_client::{BufferedRowPoll, StatementResult, TdsClient};
+use mssql_tds::connection::tds_client::{BufferedRowPoll, ResultSet as _, StatementResult, TdsClient};
 use mssql_tds::datatypes::column_values::{
-    SqlDate, SqlDateTime, SqlDateTime2, SqlDateTimeOffset, SqlMoney, SqlSmallDateTime, SqlSmallMoney, SqlTime, SqlXml,
+    ColumnValues, SqlDate, SqlDateTime, SqlDateTime2, SqlDateTimeOffset, SqlMoney, SqlSmallDateTime, SqlSmallMoney,
+    SqlTime, SqlXml,
 };
 use mssql_tds::datatypes::decoder::DecimalParts;
 use mssql_tds::datatypes::row_writer::RowWriter;
@@ -18,6 +19,7 @@ use mssql_tds::message::parameters::rpc_parameters::{RpcParameter, StatusFlags};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
+use super::bounds::{self, Bounds, Wanted};
 use super::connect::StreamPool;
 use super::error::SourceError;
 use super::quote;
@@ -50,6 +52,8 @@ pub struct ReadStats {
     pub network_wait: Duration,
     /// Bytes of the rows, before encoding.
     pub bytes: u64,
+    /// Time in which full chunks waited to be taken.
+    pub handing_over: Duration,
 }
 
 /// Reads the change rows of one table.
@@ -82,12 +86,24 @@ impl ChangeReader {
         &self.statement
     }
 
-    /// Reads the closed range, in order, and sends it on in chunks. Ends early, without an error, when nobody takes
-    /// them any more.
+    /// Reads the range, in order, and sends it on in chunks. An error when the server does not have all of it, before or
+    /// after the read; chunks that were sent until then are void. Ends early, without an error, when nobody takes them
+    /// any more.
     pub async fn read(
         &self,
-        from: Lsn,
-        to: Lsn,
+        wanted: Wanted,
+        commit_times: Arc<CommitTimes>,
+        limits: ChunkLimits,
+        out: mpsc::Sender<Chunk>,
+    ) -> Result<ReadStats, SourceError> {
+        self.read_whole(wanted, commit_times, limits, out)
+            .await
+            .map_err(|error| error.with_grant(&self.shape.capture_instance, self.pool.user()))
+    }
+
+    async fn read_whole(
+        &self,
+        wanted: Wanted,
         commit_times: Arc<CommitTimes>,
         limits: ChunkLimits,
         out: mpsc::Sender<Chunk>,
@@ -100,11 +116,13 @@ impl ChangeReader {
         };
         let client = connection.client()?;
         let asked = Instant::now();
+        let instance = &self.shape.capture_instance;
+        wanted.check(instance, self.bounds(client, silence).await?)?;
         let positioned = within(
             silence,
             client.execute_sp_executesql(
                 self.statement.clone(),
-                vec![parameter("@from", from), parameter("@to", to)],
+                vec![parameter("@from", wanted.from), parameter("@to", wanted.to)],
                 (),
             ),
         )
@@ -123,9 +141,26 @@ impl ChangeReader {
             }
         }
         within(silence, client.close_query()).await?;
+        wanted.check(instance, self.bounds(client, silence).await?)?;
         connection.give_back();
         send(&mut sink, &out, &mut stats).await?;
         Ok(stats)
+    }
+
+    /// What this connection's server has. The connection must be the one that reads: another may lead to another copy.
+    async fn bounds(&self, client: &mut TdsClient, silence: Duration) -> Result<Bounds, SourceError> {
+        let statement = bounds::statement(&self.shape.capture_instance);
+        within(silence, client.execute_sp_executesql(statement, Vec::new(), ())).await?;
+        let row = within(silence, client.next_row()).await?.unwrap_or_default();
+        within(silence, client.close_query()).await?;
+        let lsn = |column: usize| match row.get(column) {
+            Some(ColumnValues::Bytes(bytes)) => Lsn::from_bytes(bytes).filter(|lsn| !lsn.is_zero()),
+            _ => None,
+        };
+        Ok(Bounds {
+            min_lsn: lsn(0),
+            max_lsn: lsn(1),
+        })
     }
 }
 
@@ -134,7 +169,10 @@ async fn send(sink: &mut RowSink, out: &mpsc::Sender<Chunk>, stats: &mut ReadSta
     match sink.chunk.take()? {
         Some(chunk) => {
             stats.bytes += chunk.bytes;
-            Ok(out.send(chunk).await.is_ok())
+            let waiting = Instant::now();
+            let taken = out.send(chunk).await.is_ok();
+            stats.handing_over += waiting.elapsed();
+            Ok(taken)
         }
         None => Ok(true),
     }

@@ -1,7 +1,7 @@
 //! Both drivers' connections, made from the same settings.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mssql_tds::connection::client_context::ClientContext;
 use mssql_tds::connection::tds_client::TdsClient;
@@ -12,6 +12,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 
+use super::ask::LONGEST_IDLE;
 use super::error::SourceError;
 use super::quote;
 use crate::config::SourceSettings;
@@ -183,7 +184,7 @@ pub struct StreamPool {
 struct PoolInner {
     settings: SourceSettings,
     permits: Arc<Semaphore>,
-    idle: std::sync::Mutex<Vec<TdsClient>>,
+    idle: std::sync::Mutex<Vec<(TdsClient, Instant)>>,
 }
 
 /// A connection out of the pool.
@@ -203,6 +204,11 @@ impl StreamPool {
                 idle: std::sync::Mutex::new(Vec::new()),
             }),
         }
+    }
+
+    /// Who logs in.
+    pub(super) fn user(&self) -> &str {
+        &self.inner.settings.user
     }
 
     /// How long a stream may be silent.
@@ -226,9 +232,13 @@ impl StreamPool {
                 doing: "waiting for a connection".to_owned(),
                 reason: "the pool is closed".to_owned(),
             })?;
-        let idle = self.inner.lock().pop();
+        let idle = {
+            let mut idle = self.inner.lock();
+            idle.retain(|(_, since)| since.elapsed() < LONGEST_IDLE);
+            idle.pop()
+        };
         let client = match idle {
-            Some(client) if !client.is_connection_dead() => client,
+            Some((client, _)) if !client.is_connection_dead() => client,
             _ => mssql_tds(&self.inner.settings).await?,
         };
         Ok(Pooled {
@@ -240,7 +250,7 @@ impl StreamPool {
 }
 
 impl PoolInner {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<TdsClient>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(TdsClient, Instant)>> {
         // A panic while a plain list was pushed or popped leaves a usable list.
         self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
@@ -260,7 +270,7 @@ impl Pooled {
             && !client.is_connection_dead()
             && !client.has_open_batch()
         {
-            self.pool.lock().push(client);
+            self.pool.lock().push((client, Instant::now()));
         }
     }
 }

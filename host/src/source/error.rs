@@ -1,5 +1,6 @@
 //! What can go wrong with the source, and what the operator should do about it.
 
+use super::quote;
 use crate::batch::BatchError;
 use crate::error::{Classify, ErrorKind};
 use crate::identity::CaptureInstance;
@@ -86,7 +87,9 @@ pub enum SourceError {
         source_type: String,
     },
     /// A column's name clashes with a metadata column or with another column.
-    #[error("column {column} {reason}; leave it out with @captured_column_list, or rename it with the map transform")]
+    #[error(
+        "column {column} {reason}: make a capture instance without it (EXEC sys.sp_cdc_enable_table … @captured_column_list) and name that one"
+    )]
     ColumnName {
         /// The column.
         column: String,
@@ -100,6 +103,14 @@ pub enum SourceError {
     NotCaptured {
         /// The database.
         database: String,
+    },
+    /// `min_lsn` is zeros, though the login sees the instance.
+    #[error(
+        "capture has not reached {capture_instance} yet, so there is nothing to read: is the capture job running (SQL Server Agent)?"
+    )]
+    NotReached {
+        /// The table.
+        capture_instance: CaptureInstance,
     },
     /// Changes were cleaned up before they were read.
     #[error(
@@ -117,15 +128,25 @@ pub enum SourceError {
     },
     /// The server's log went back: a restored backup, or a replica that lags.
     #[error(
-        "the source's max_lsn {max_lsn} is below the position {position} of {capture_instance}: the server was restored or failed over to an older copy. Nothing was read; point source.server at the current primary, or decide on a new checkpoint and app_id"
+        "the source's max_lsn {max_lsn} is below the position {position} of {capture_instance}: the server was restored or failed over to an older copy. Nothing of it was written; point source.server at the current primary, or decide on a new checkpoint and app_id"
     )]
     WentBack {
         /// The table.
         capture_instance: CaptureInstance,
         /// What the server says.
         max_lsn: Lsn,
-        /// Where the stream is.
+        /// Where the stream is, or where the batch ends that it has planned.
         position: Lsn,
+    },
+    /// The server's log is another one.
+    #[error(
+        "the source does not know commit {end}, with which a planned batch of {capture_instance} ends: the server was restored or is another one. Nothing was written; point source.server at the right server, or decide on a new checkpoint and app_id"
+    )]
+    OtherHistory {
+        /// The table.
+        capture_instance: CaptureInstance,
+        /// The batch's last commit.
+        end: Lsn,
     },
     /// Any other error of the server.
     #[error("SQL Server error {number} while {doing}: {message}")]
@@ -202,10 +223,11 @@ impl Classify for SourceError {
             | SourceError::Tls { .. } => ErrorKind::Config,
             SourceError::Connect { .. }
             | SourceError::NotCaptured { .. }
+            | SourceError::NotReached { .. }
             | SourceError::Broken { .. }
             | SourceError::Timeout { .. } => ErrorKind::Retryable,
             SourceError::Purged { .. } => ErrorKind::DataLoss,
-            SourceError::WentBack { .. } => ErrorKind::State,
+            SourceError::WentBack { .. } | SourceError::OtherHistory { .. } => ErrorKind::State,
             SourceError::Server { number, .. } => kind_of_number(*number),
             SourceError::Unexpected { .. } => ErrorKind::Internal,
             SourceError::Batch(error) => error.kind(),
@@ -280,6 +302,26 @@ impl SourceError {
                 doing,
                 reason: "the driver gave up".to_owned(),
             },
+        }
+    }
+
+    /// Permission errors about the change table of `instance`, with the grant that mends them; others as they are.
+    pub(super) fn with_grant(self, instance: &CaptureInstance, user: &str) -> SourceError {
+        match self {
+            // 229 is about the object, 230 about a column of it; both name the object.
+            SourceError::Server {
+                number: 229 | 230,
+                message,
+                ..
+            } if message.contains(&format!("{instance}_CT")) => {
+                let object = quote::change_table(&instance.0);
+                SourceError::Permission {
+                    grant: format!("GRANT SELECT ON {object} TO {}", quote::name(user)),
+                    object,
+                    user: user.to_owned(),
+                }
+            }
+            other => other,
         }
     }
 

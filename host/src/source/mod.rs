@@ -5,10 +5,12 @@
 //! `connect.rs`.
 //!
 //! Why a read is consistent: a batch is a closed range of commit LSNs whose end is at most `max_lsn`, so every commit
-//! in it has been captured whole; `min_lsn` is compared before the range is read and again after, so cleanup that ran
-//! in between is seen; and the change table is read in its clustered order, so the order of rows is commit order.
+//! in it has been captured whole; `min_lsn` and `max_lsn` are compared on the connection that reads, before and after, so
+//! cleanup that ran in between and a copy that lags are seen (`bounds.rs`); and the change table is read in its clustered
+//! order, so the order of rows is commit order.
 
 mod ask;
+mod bounds;
 mod catalog;
 mod changes;
 mod connect;
@@ -19,9 +21,10 @@ mod quote;
 mod types;
 
 pub use ask::{AskPool, Asker, PooledAsker};
+pub use bounds::{Bounds, Wanted};
 pub use catalog::{Catalog, TableSource};
 pub use changes::{ChangeReader, ChunkLimits, ReadStats};
 pub use connect::StreamPool;
 pub use error::{SourceError, UnknownInstance};
-pub use plan::{RangePlan, min_lsn, plan_range, replay_times};
+pub use plan::{RangePlan, plan_range, replay_times};
 pub use poller::{Poll, PollState, Poller, Registration, TablePoll};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tiberius::Query;
 
 use super::ask::{self, Asker};
+use super::bounds::{self, Wanted};
 use super::error::SourceError;
 use super::quote;
 use crate::batch::CommitTimes;
@@ -13,53 +14,30 @@ use crate::lsn::{Lsn, Offset, UtcMicros};
 
 const DOING: &str = "planning a batch";
 
-/// A closed range of commits, ending on a commit.
+/// A closed range of commits that begins and ends on one.
 #[derive(Debug, Clone)]
 pub struct RangePlan {
+    /// The first commit with a change of this table.
+    pub first: Lsn,
     /// The last commit, where the stream will be.
     pub end: Offset,
-    /// The commits of the range that can have rows of this table.
+    /// The commits from `first` to `end`.
     pub commit_times: Arc<CommitTimes>,
 }
 
-/// The first LSN that the change table still covers. `None`: the server answers zeros, which means an unknown
-/// instance, a missing grant, or an instance that capture has not reached.
-pub async fn min_lsn(asker: &mut Asker, instance: &CaptureInstance) -> Result<Option<Lsn>, SourceError> {
-    let rows = asker
-        .query(
-            "SELECT sys.fn_cdc_get_min_lsn(@P1)",
-            &[&instance.0.as_str()],
-            "reading min_lsn",
-        )
-        .await?;
-    match rows.first() {
-        Some(row) => Ok(ask::lsn(row, 0, "reading min_lsn")?.filter(|lsn| !lsn.is_zero())),
-        None => Ok(None),
-    }
-}
-
-/// Plans the range that begins at `from`, ends at most at `max_lsn` and holds at most `max_commits` commits from the
-/// first one of this table on. `None`: this table has no change in it.
+/// Plans the range that begins at `wanted.from`, ends at most at `wanted.to` and holds at most `max_commits` commits from
+/// the first one of this table on. `None`: this table has no change in it, and lost none.
 pub async fn plan_range(
     asker: &mut Asker,
     instance: &CaptureInstance,
-    from: Lsn,
-    max_lsn: Lsn,
+    wanted: Wanted,
     max_commits: u32,
     offset_minutes: i32,
-    after: Option<UtcMicros>,
 ) -> Result<Option<RangePlan>, SourceError> {
-    let mut first = Query::new(format!(
-        "SELECT MIN([__$start_lsn]) FROM {} WHERE [__$start_lsn] >= @P1 AND [__$start_lsn] <= @P2",
-        quote::change_table(&instance.0)
-    ));
-    first.bind(from.0.to_vec());
-    first.bind(max_lsn.0.to_vec());
-    let rows = asker.bound(first, DOING).await?;
-    let first = match rows.first() {
-        Some(row) => ask::lsn(row, 0, DOING)?,
-        None => None,
-    };
+    let user = asker.settings().user.clone();
+    let first = first_change(asker, instance, wanted)
+        .await
+        .map_err(|error| error.with_grant(instance, &user))?;
     let Some(first) = first else {
         return Ok(None);
     };
@@ -69,10 +47,12 @@ pub async fn plan_range(
     );
     commits.bind(i64::from(max_commits));
     commits.bind(first.0.to_vec());
-    commits.bind(max_lsn.0.to_vec());
+    commits.bind(wanted.to.0.to_vec());
+    let after = wanted.after.map(|after| after.commit_ts);
     let commit_times = times(asker.bound(commits, DOING).await?, offset_minutes, after)?;
     match commit_times.last() {
         Some((lsn, commit_ts)) => Ok(Some(RangePlan {
+            first,
             end: Offset { lsn, commit_ts },
             commit_times: Arc::new(commit_times),
         })),
@@ -84,25 +64,58 @@ pub async fn plan_range(
     }
 }
 
-/// The commit times of a range that was planned earlier.
+/// The first change of this table in the range. What is left is asked about after the rows, in one request: an answer of
+/// "none" before it is then no work of cleanup, and not of a copy that lags.
+async fn first_change(
+    asker: &mut Asker,
+    instance: &CaptureInstance,
+    wanted: Wanted,
+) -> Result<Option<Lsn>, SourceError> {
+    let mut question = Query::new(format!(
+        "SELECT MIN([__$start_lsn]) FROM {} WHERE [__$start_lsn] >= @P1 AND [__$start_lsn] <= @P2; {}",
+        quote::change_table(&instance.0),
+        bounds::statement(instance)
+    ));
+    question.bind(wanted.from.0.to_vec());
+    question.bind(wanted.to.0.to_vec());
+    let sets = asker.bound_sets(question, DOING).await?;
+    let [first, left] = sets.as_slice() else {
+        return Err(SourceError::Unexpected {
+            doing: DOING.to_owned(),
+            reason: format!("{} result sets", sets.len()),
+        });
+    };
+    wanted.check(instance, bounds::of_rows(left)?)?;
+    match first.first() {
+        Some(row) => ask::lsn(row, 0, DOING),
+        None => Ok(None),
+    }
+}
+
+/// The commit times of a range that was planned earlier: the same that the plan had. A batch's end is a commit, so a
+/// mapping without it has lost it, or is another server's.
 pub async fn replay_times(
     asker: &mut Asker,
-    from: Lsn,
-    end: Lsn,
+    instance: &CaptureInstance,
+    wanted: Wanted,
     offset_minutes: i32,
-    after: Option<UtcMicros>,
 ) -> Result<Arc<CommitTimes>, SourceError> {
     let mut commits = Query::new(
         "SELECT [start_lsn], [tran_end_time] FROM [cdc].[lsn_time_mapping] \
          WHERE [start_lsn] >= @P1 AND [start_lsn] <= @P2 ORDER BY [start_lsn]",
     );
-    commits.bind(from.0.to_vec());
-    commits.bind(end.0.to_vec());
-    Ok(Arc::new(times(
-        asker.bound(commits, DOING).await?,
-        offset_minutes,
-        after,
-    )?))
+    commits.bind(wanted.from.0.to_vec());
+    commits.bind(wanted.to.0.to_vec());
+    let after = wanted.after.map(|after| after.commit_ts);
+    let times = times(asker.bound(commits, DOING).await?, offset_minutes, after)?;
+    if times.last().is_some_and(|(lsn, _)| lsn == wanted.to) {
+        return Ok(Arc::new(times));
+    }
+    wanted.check(instance, bounds::bounds(asker, instance).await?)?;
+    Err(SourceError::OtherHistory {
+        capture_instance: instance.clone(),
+        end: wanted.to,
+    })
 }
 
 fn times(rows: Vec<tiberius::Row>, offset_minutes: i32, after: Option<UtcMicros>) -> Result<CommitTimes, SourceError> {

@@ -208,14 +208,15 @@ async fn poll(asker: &mut Asker, tables: &[CaptureInstance], number: u64) -> Res
     let offset_minutes: i32 = row.try_get(2).map_err(|e| ask::unexpected(e, DOING))?.unwrap_or(0);
     let mut seen = HashMap::with_capacity(tables.len());
     for group in tables.chunks(TABLES_PER_STATEMENT) {
-        match ask_group(asker, group, offset_minutes).await {
+        match ask_group(asker, group, max_lsn, offset_minutes).await {
             Ok(answers) => seen.extend(answers),
-            // One table without a grant fails the statement for all: ask each alone.
-            Err(error) if error.kind() == ErrorKind::Config => {
+            // One table's change table can fail the request for all: ask about each alone.
+            Err(error) if concerns_a_table(&error) => {
                 for table in group {
-                    match ask_group(asker, std::slice::from_ref(table), offset_minutes).await {
+                    match ask_group(asker, std::slice::from_ref(table), max_lsn, offset_minutes).await {
                         Ok(answers) => seen.extend(answers),
-                        Err(error) if error.kind() == ErrorKind::Config => {
+                        Err(error) if concerns_a_table(&error) => {
+                            let error = error.with_grant(table, &asker.settings().user);
                             seen.insert(table.clone(), TablePoll::Failed(Arc::new(error)));
                         }
                         Err(error) => return Err(error),
@@ -237,47 +238,127 @@ async fn poll(asker: &mut Asker, tables: &[CaptureInstance], number: u64) -> Res
     })
 }
 
-async fn ask_group(
-    asker: &mut Asker,
-    tables: &[CaptureInstance],
-    offset_minutes: i32,
-) -> Result<Vec<(CaptureInstance, TablePoll)>, SourceError> {
-    let mut sql = String::new();
+/// A final error of the request itself, not of the way to the server.
+fn concerns_a_table(error: &SourceError) -> bool {
+    match error {
+        SourceError::Server { doing, .. } | SourceError::Unexpected { doing, .. } => {
+            doing == DOING && error.kind() != ErrorKind::Retryable
+        }
+        _ => false,
+    }
+}
+
+/// One request about a group. `min_lsn` comes after the newest changes: then "no change since" and "nothing was lost
+/// since" together mean that there was none, as cleanup moves `min_lsn` before it deletes.
+fn question(tables: &[CaptureInstance]) -> String {
+    let mut newest = String::new();
+    let mut left = String::new();
     for (i, table) in tables.iter().enumerate() {
         let name = quote::literal(&table.0);
         let change_table = quote::change_table(&table.0);
         let separator = if i == 0 { "" } else { " UNION ALL " };
         // Writing to a String cannot fail.
         let _ = write!(
-            sql,
+            newest,
+            "{separator}SELECT {i}, (SELECT MAX([__$start_lsn]) FROM {change_table})"
+        );
+        let _ = write!(
+            left,
             "{separator}SELECT {i}, sys.fn_cdc_get_min_lsn({name}), \
-             sys.fn_cdc_map_lsn_to_time(sys.fn_cdc_get_min_lsn({name})), \
-             (SELECT MAX([__$start_lsn]) FROM {change_table})"
+             sys.fn_cdc_map_lsn_to_time(sys.fn_cdc_get_min_lsn({name}))"
         );
     }
-    asker
-        .batch(&sql, DOING)
-        .await?
-        .iter()
-        .flatten()
+    format!("SELECT sys.fn_cdc_get_max_lsn(); {newest}; {left}")
+}
+
+async fn ask_group(
+    asker: &mut Asker,
+    tables: &[CaptureInstance],
+    max_lsn: Lsn,
+    offset_minutes: i32,
+) -> Result<Vec<(CaptureInstance, TablePoll)>, SourceError> {
+    let sets = asker.batch(&question(tables), DOING).await?;
+    let [max, newest, left] = sets.as_slice() else {
+        return Err(malformed(format!("{} result sets", sets.len())));
+    };
+    let max_now = match max.first() {
+        Some(row) => ask::lsn(row, 0, DOING)?,
+        None => None,
+    };
+    if max_now < Some(max_lsn) {
+        // A new connection in the middle of a poll led to a copy that lags; what it lacks is not "no change".
+        return Err(SourceError::Broken {
+            doing: DOING.to_owned(),
+            reason: "another server answers, whose max_lsn is lower".to_owned(),
+        });
+    }
+    let mut last_lsns = vec![None; tables.len()];
+    for row in newest {
+        if let Some(last) = last_lsns.get_mut(index(row)?) {
+            *last = ask::lsn(row, 1, DOING)?;
+        }
+    }
+    left.iter()
         .map(|row| {
-            let index: Option<i32> = row.try_get(0).map_err(|e| ask::unexpected(e, DOING))?;
-            let table = index
-                .and_then(|i| usize::try_from(i).ok())
-                .and_then(|i| tables.get(i))
-                .ok_or_else(|| SourceError::Unexpected {
-                    doing: DOING.to_owned(),
-                    reason: "a row about no table".to_owned(),
-                })?;
+            let i = index(row)?;
+            let (Some(table), Some(last_lsn)) = (tables.get(i), last_lsns.get(i)) else {
+                return Err(malformed("a row about no table".to_owned()));
+            };
             Ok((
                 table.clone(),
                 TablePoll::Ready {
                     min_lsn: ask::lsn(row, 1, DOING)?.filter(|lsn| !lsn.is_zero()),
                     min_commit_ts: ask::local_micros(row, 2, DOING)?
                         .map(|local| UtcMicros(local - i64::from(offset_minutes) * 60_000_000)),
-                    last_lsn: ask::lsn(row, 3, DOING)?,
+                    last_lsn: *last_lsn,
                 },
             ))
         })
         .collect()
+}
+
+/// Which table a row is about.
+fn index(row: &tiberius::Row) -> Result<usize, SourceError> {
+    let index: Option<i32> = row.try_get(0).map_err(|e| ask::unexpected(e, DOING))?;
+    index
+        .and_then(|i| usize::try_from(i).ok())
+        .ok_or_else(|| malformed("a row about no table".to_owned()))
+}
+
+fn malformed(reason: String) -> SourceError {
+    SourceError::Unexpected {
+        doing: DOING.to_owned(),
+        reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_asked_after_what_is_newest() {
+        let question = question(&[CaptureInstance("dbo_a".to_owned()), CaptureInstance("dbo_b".to_owned())]);
+        let statements: Vec<&str> = question.split("; ").collect();
+        assert_eq!(statements.len(), 3);
+        assert!(statements[1].contains("MAX([__$start_lsn])") && !statements[1].contains("fn_cdc_get_min_lsn"));
+        assert!(statements[2].contains("fn_cdc_get_min_lsn") && !statements[2].contains("MAX("));
+    }
+
+    #[test]
+    fn only_final_errors_of_the_question_are_a_tables_own() {
+        let server = |number, doing: &str| SourceError::Server {
+            number,
+            message: String::new(),
+            doing: doing.to_owned(),
+        };
+        assert!(concerns_a_table(&server(229, DOING)));
+        assert!(concerns_a_table(&server(824, DOING)));
+        assert!(!concerns_a_table(&server(1205, DOING)));
+        assert!(!concerns_a_table(&server(18470, "logging in")));
+        assert!(!concerns_a_table(&SourceError::Login {
+            server: String::new(),
+            user: String::new(),
+        }));
+    }
 }

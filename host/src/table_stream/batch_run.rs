@@ -1,66 +1,32 @@
 //! One batch, from its plan to its commit.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::mpsc;
 
 use crate::batch::{Chunk, CommitTimes};
-use crate::checkpoint::{CommitRecord, InstanceRange, PlannedBatch};
-use crate::error::{Classify, chain};
+use crate::checkpoint::{InstanceRange, PlannedBatch};
 use crate::facts::FactsRow;
 use crate::failpoint;
 use crate::identity::BatchId;
-use crate::lake::{CommitOutcome, StagedFiles};
+use crate::lake::{CommitOutcome, LakeError, StagedFiles};
 use crate::lsn::{Lsn, Offset, UtcMicros};
 use crate::report::Event;
-use crate::retry;
-use crate::source::{
-    ChunkLimits, Poll, RangePlan, ReadStats, SourceError, TablePoll, min_lsn, plan_range, replay_times,
-};
+use crate::source::{ChunkLimits, Poll, RangePlan, ReadStats, Wanted, plan_range, replay_times};
 use crate::transform::Chain;
-use crate::verdict::TableStatus;
 
-use super::open::{OpenTable, blocking, hours_between};
+use super::open::{OpenTable, blocking};
 use super::publish::Committed;
-use super::{StreamError, millis, position};
+use super::record::{Seen, Timing};
+use super::tally::Tally;
+use super::{StreamError, millis};
 
 /// Chunks that are read and wait: one is read while another is transformed and staged.
 const CHUNKS_WAITING: usize = 1;
 
 /// Batches from one look at what the checkpoint can lose to the next.
 const PRUNE_EVERY: i64 = 50;
-
-/// What a batch's rows were, and what they cost.
-#[derive(Debug, Default)]
-struct Tally {
-    rows: u64,
-    inserts: u64,
-    updates: u64,
-    deletes: u64,
-    filtered: u64,
-    replaced_texts: u64,
-    first: Option<(Lsn, UtcMicros)>,
-    last: Option<(Lsn, UtcMicros)>,
-    transform: Duration,
-}
-
-/// What is known of the source when a batch runs. A replay knows less.
-#[derive(Debug, Clone, Copy, Default)]
-struct Seen {
-    rtt_ms: Option<f64>,
-    max: Option<Offset>,
-    min_commit_ts: Option<UtcMicros>,
-}
-
-/// When each part of a batch began or how long it took.
-#[derive(Debug, Clone, Copy)]
-struct Timing {
-    started_at: UtcMicros,
-    started: Instant,
-    plan: Duration,
-    commit: Duration,
-}
 
 impl OpenTable {
     /// Ends the batch that an earlier run began, under its pins.
@@ -69,21 +35,22 @@ impl OpenTable {
             return Ok(());
         };
         let timing = Timing::start();
-        let times = if planned.start.is_some_and(|start| start.lsn == planned.end.lsn) {
-            Arc::new(CommitTimes::default())
-        } else {
-            let mut asker = self.shared.asks.get().await?;
-            let after = planned.start.map(|start| start.commit_ts);
-            replay_times(
-                &mut asker,
-                planned.first_lsn,
-                planned.end.lsn,
-                planned.clock_offset_minutes.unwrap_or(0),
-                after,
-            )
-            .await?
+        let Some(range) = planned.ranges.first() else {
+            // An idle position: nothing is read, so nothing of it can be lost.
+            let (tally, stats) = (Tally::default(), ReadStats::default());
+            let facts = self.facts_row(&planned, &tally, stats, Seen::default(), timing);
+            return self.finish(&planned, facts, 0, true).await;
         };
-        self.execute(planned, times, Seen::default(), timing, true).await
+        let wanted = wanted(range, planned.start);
+        let offset_minutes = planned.clock_offset_minutes.unwrap_or(0);
+        let times = self
+            .retried(|| async {
+                let mut asker = self.shared.asks.get().await?;
+                Ok(replay_times(&mut asker, self.instance(), wanted, offset_minutes).await?)
+            })
+            .await?;
+        self.execute(planned, wanted, times, Seen::default(), timing, true)
+            .await
     }
 
     /// Plans the batch that begins at `from` and runs it.
@@ -92,97 +59,55 @@ impl OpenTable {
         let plan = self.plan(from, max, poll).await?;
         timing.plan = timing.started.elapsed();
         let Some(plan) = plan else {
-            return self.advance_idle(max, poll).await;
+            self.advance_idle(max);
+            return Ok(());
         };
-        let planned = self.pin(from, plan.end, poll.offset_minutes);
+        let range = InstanceRange {
+            capture_instance: self.instance().clone(),
+            from: plan.first,
+            to: plan.end.lsn,
+        };
+        let wanted = wanted(&range, self.position);
+        let planned = self.pin(from, plan.end, vec![range], poll.offset_minutes);
         failpoint::pass(failpoint::BEFORE_OFFSET);
         self.write_plan(&planned).await?;
         failpoint::pass(failpoint::AFTER_OFFSET);
-        self.execute(planned, plan.commit_times, self.seen(poll), timing, false)
+        self.execute(planned, wanted, plan.commit_times, self.seen(poll), timing, false)
             .await
     }
 
-    /// No change of this table up to here. The position moves; the checkpoint and the facts hear of it now and then.
-    pub(super) async fn advance_idle(&mut self, to: Offset, poll: &Poll) -> Result<(), StreamError> {
-        let floor = self.position.map_or(to.commit_ts, |position| position.commit_ts);
-        self.position = Some(Offset {
-            lsn: to.lsn,
-            commit_ts: to.commit_ts.max(floor),
-        });
-        if self.idle_since.elapsed() >= self.settings.idle_interval {
-            self.record_idle(self.seen(poll)).await?;
-        }
-        Ok(())
-    }
-
-    /// The stream is about to stop: what it passed without rows is recorded.
-    pub(super) async fn rest(&mut self) -> Result<(), StreamError> {
-        if self.position != self.recorded {
-            self.record_idle(Seen::default()).await?;
-        }
-        Ok(())
-    }
-
-    async fn record_idle(&mut self, seen: Seen) -> Result<(), StreamError> {
-        let Some(position) = self.position else {
-            return Ok(());
+    async fn plan(&mut self, from: Lsn, max: Offset, poll: &Poll) -> Result<Option<RangePlan>, StreamError> {
+        let wanted = Wanted {
+            from,
+            to: max.lsn,
+            after: self.position,
         };
-        let timing = Timing::start();
-        let from = self.recorded.map_or(position.lsn, |recorded| recorded.lsn.next());
-        let planned = PlannedBatch {
-            start: self.recorded,
-            ..self.pin(from, position, 0)
-        };
-        self.write_plan(&planned).await?;
-        self.finish(
-            &planned,
-            Tally::default(),
-            ReadStats::default(),
-            None,
-            seen,
-            timing,
-            false,
-        )
+        let max_commits = self.settings.max_commits_per_batch;
+        self.retried(|| async {
+            let mut asker = self.shared.asks.get().await?;
+            Ok(plan_range(&mut asker, self.instance(), wanted, max_commits, poll.offset_minutes).await?)
+        })
         .await
     }
 
-    async fn plan(&mut self, from: Lsn, max: Offset, poll: &Poll) -> Result<Option<RangePlan>, StreamError> {
-        let mut failures = 0;
-        loop {
-            let planned = async {
-                let mut asker = self.shared.asks.get().await?;
-                plan_range(
-                    &mut asker,
-                    self.instance(),
-                    from,
-                    max.lsn,
-                    self.settings.max_commits_per_batch,
-                    poll.offset_minutes,
-                    self.position.map(|position| position.commit_ts),
-                )
-                .await
-            };
-            match planned.await {
-                Ok(plan) => return Ok(plan),
-                Err(error) => self.pause_or_fail(error.into(), &mut failures).await?,
-            }
-        }
-    }
-
-    async fn write_plan(&mut self, planned: &PlannedBatch) -> Result<(), StreamError> {
-        let checkpoint = self.checkpoint.clone();
+    pub(super) async fn write_plan(&mut self, planned: &PlannedBatch) -> Result<(), StreamError> {
         // The bytes of a component are written once a stream: the checkpoint keeps them.
         let components = if self.components_saved {
             Vec::new()
         } else {
             self.chain.component_bytes()
         };
-        let planned = planned.clone();
-        blocking(move || {
-            for (_, bytes) in components {
-                checkpoint.save_component(&bytes)?;
-            }
-            checkpoint.plan(&planned)
+        let (components, planned) = (Arc::new(components), Arc::new(planned.clone()));
+        self.retried(|| async {
+            let (checkpoint, components, planned) =
+                (self.checkpoint.clone(), Arc::clone(&components), Arc::clone(&planned));
+            blocking(move || {
+                for (_, bytes) in components.iter() {
+                    checkpoint.save_component(bytes)?;
+                }
+                checkpoint.plan(&planned)
+            })
+            .await
         })
         .await?;
         self.components_saved = true;
@@ -190,7 +115,13 @@ impl OpenTable {
     }
 
     /// What the batch's result depends on.
-    fn pin(&self, from: Lsn, end: Offset, clock_offset_minutes: i32) -> PlannedBatch {
+    pub(super) fn pin(
+        &self,
+        from: Lsn,
+        end: Offset,
+        ranges: Vec<InstanceRange>,
+        clock_offset_minutes: i32,
+    ) -> PlannedBatch {
         PlannedBatch {
             format: crate::checkpoint::FORMAT,
             batch_id: self.next_batch,
@@ -198,11 +129,7 @@ impl OpenTable {
             start: self.position,
             first_lsn: from,
             end,
-            ranges: vec![InstanceRange {
-                capture_instance: self.instance().clone(),
-                from,
-                to: end.lsn,
-            }],
+            ranges,
             chunk_rows: self.shared.limits.chunk_rows as u64,
             chunk_bytes: self.shared.limits.chunk_bytes as u64,
             clock_offset_minutes: Some(clock_offset_minutes),
@@ -222,34 +149,42 @@ impl OpenTable {
     async fn execute(
         &mut self,
         planned: PlannedBatch,
+        wanted: Wanted,
         times: Arc<CommitTimes>,
         seen: Seen,
-        mut timing: Timing,
+        timing: Timing,
         replayed: bool,
     ) -> Result<(), StreamError> {
         let mut failures = 0;
-        loop {
-            match self.attempt(&planned, &times, &mut timing).await {
-                Ok((tally, stats, version)) => {
-                    return self
-                        .finish(&planned, tally, stats, version, seen, timing, replayed)
-                        .await;
+        // An attempt whose reply was lost may be in bronze.
+        let mut look = replayed;
+        let (facts, replaced_texts) = loop {
+            let done = async {
+                if look && let Some(facts) = self.in_bronze(&planned).await? {
+                    return Ok((facts, 0));
                 }
-                Err(error) => self.pause_or_fail(error, &mut failures).await?,
+                self.attempt(&planned, wanted, &times, seen, timing).await
+            };
+            match done.await {
+                Ok(done) => break done,
+                Err(error) => self.pause(error, &mut failures).await?,
             }
-        }
+            look = true;
+        };
+        self.finish(&planned, facts, replaced_texts, replayed).await
     }
 
-    /// Reads, transforms, stages and commits. The Delta version, when there were rows.
+    /// Reads, transforms, stages and commits. The batch's facts, and how many texts held invalid sequences.
     async fn attempt(
-        &mut self,
+        &self,
         planned: &PlannedBatch,
+        wanted: Wanted,
         times: &Arc<CommitTimes>,
-        timing: &mut Timing,
-    ) -> Result<(Tally, ReadStats, Option<i64>), StreamError> {
-        if times.last().is_none() {
-            return Ok((Tally::default(), ReadStats::default(), None));
-        }
+        seen: Seen,
+        mut timing: Timing,
+    ) -> Result<(FactsRow, u64), StreamError> {
+        // Before anything is read, whoever ran the stream before cannot commit any more.
+        self.bronze.claim(self.checkpoint.fencing()).await?;
         let (sender, chunks) = mpsc::channel(CHUNKS_WAITING);
         let limits = ChunkLimits {
             rows: planned.chunk_rows as usize,
@@ -257,13 +192,16 @@ impl OpenTable {
         };
         let reading = {
             let (reader, times) = (Arc::clone(&self.reader), Arc::clone(times));
-            let (from, to) = (planned.first_lsn, planned.end.lsn);
-            tokio::spawn(async move { reader.read(from, to, times, limits, sender).await })
+            tokio::spawn(async move {
+                let started = Instant::now();
+                let stats = reader.read(wanted, times, limits, sender).await;
+                (stats, started.elapsed())
+            })
         };
         let staged = self.bronze.stage(planned.batch_id, planned.attempt).await?;
         let staged = stage(Arc::clone(&self.chain), chunks, staged).await;
         // The reader's error comes first: when it failed, the chunks just ended.
-        let stats = reading.await.map_err(|_| StreamError::Task {
+        let (stats, read) = reading.await.map_err(|_| StreamError::Task {
             doing: "reading change rows",
         })?;
         let (stats, (mut staged, tally)) = match (stats, staged) {
@@ -274,120 +212,63 @@ impl OpenTable {
             }
             (_, Err(error)) => return Err(error),
         };
-        self.check_retention(planned).await?;
+        timing.read = read.saturating_sub(stats.handing_over);
         if tally.rows == 0 {
             staged.abort().await;
-            return Ok((tally, stats, None));
+            let facts = self.facts_row(planned, &tally, stats, seen, timing);
+            return Ok((facts, tally.replaced_texts));
         }
         staged.finish().await?;
         failpoint::pass(failpoint::FILES_STAGED);
-        let metadata = self.user_metadata(planned, &tally);
+        let facts = self.facts_row(planned, &tally, stats, seen, timing);
+        let metadata = self.user_metadata(planned, &facts);
         let committing = Instant::now();
         let outcome = self
             .bronze
             .commit(staged, Some(self.checkpoint.fencing()), metadata)
             .await?;
-        timing.commit = committing.elapsed();
         failpoint::pass(failpoint::AFTER_COMMIT);
-        let version = match outcome {
-            CommitOutcome::Committed { version } => Some(version),
-            CommitOutcome::AlreadyApplied { version, .. } => version,
+        let facts = match outcome {
+            CommitOutcome::Committed { version } => FactsRow {
+                delta_version: Some(version),
+                commit_ms: i64::try_from(millis(committing.elapsed())).ok(),
+                duration_ms: i64::try_from(millis(timing.started.elapsed())).ok(),
+                ..facts
+            },
+            // By an earlier attempt, or by somebody else: its commit tells.
+            CommitOutcome::AlreadyApplied { .. } => {
+                self.in_bronze(planned).await?.ok_or(StreamError::Task {
+                    doing: "looking for its batch in bronze",
+                })?
+            }
         };
-        Ok((tally, stats, version))
-    }
-
-    /// Cleanup may have run while the range was read, and a direct read of a purged range does not fail.
-    async fn check_retention(&self, planned: &PlannedBatch) -> Result<(), StreamError> {
-        let mut asker = self.shared.asks.get().await?;
-        let left = min_lsn(&mut asker, self.instance()).await?;
-        match (left, planned.start) {
-            (Some(min_lsn), _) if min_lsn <= planned.first_lsn => Ok(()),
-            (Some(min_lsn), Some(start)) => Err(position::purged(self.instance(), start, min_lsn).into()),
-            (Some(min_lsn), None) => Err(SourceError::Purged {
-                capture_instance: self.instance().clone(),
-                from: planned.first_lsn,
-                up_to: "its beginning".to_owned(),
-                min_lsn,
-            }
-            .into()),
-            (None, _) => Err(SourceError::Unexpected {
-                doing: format!("checking what is left of {}", self.instance()),
-                reason: "min_lsn is zero: the capture instance was disabled, or a grant was taken away".to_owned(),
-            }
-            .into()),
-        }
+        Ok((facts, tally.replaced_texts))
     }
 
     /// Writes `commits/<n>`, then hands facts and verdict on.
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "each is one of the parts that a facts row is made of"
-    )]
-    async fn finish(
+    pub(super) async fn finish(
         &mut self,
         planned: &PlannedBatch,
-        tally: Tally,
-        stats: ReadStats,
-        delta_version: Option<i64>,
-        seen: Seen,
-        timing: Timing,
+        facts: FactsRow,
+        replaced_texts: u64,
         replayed: bool,
     ) -> Result<(), StreamError> {
-        let duration = timing.started.elapsed();
-        let facts = self.facts_row(planned, &tally, stats, delta_version, seen, timing, duration);
-        let events = self.chain_event(planned, tally.rows);
-        let newest_event = self.next_event + i64::try_from(events.len()).unwrap_or(0);
-        let record = CommitRecord {
-            format: crate::checkpoint::FORMAT,
-            batch_id: planned.batch_id,
-            attempt: planned.attempt,
-            end: planned.end,
-            delta_version,
-            chain: planned.chain.clone(),
-            last_event: newest_event.checked_sub(1).filter(|newest| *newest >= 0),
-            events,
-            facts,
-            committed_at: UtcMicros::now(),
-        };
-        let checkpoint = self.checkpoint.clone();
-        let record = blocking(move || checkpoint.commit(&record).map(|()| record)).await?;
-        failpoint::pass(failpoint::AFTER_COMMIT_FILE);
-        self.position = Some(planned.end);
-        self.recorded = Some(planned.end);
-        self.next_batch = BatchId(planned.batch_id.0 + 1);
-        self.next_event = newest_event;
-        self.last_chain = Some(record.chain.clone());
-        self.idle_since = Instant::now();
-        self.count(&tally);
-        if tally.replaced_texts > 0 {
+        let record = self.record(planned, facts).await?;
+        if replaced_texts > 0 {
             self.shared.tell(Event::Warning {
                 capture_instance: self.settings.capture_instance.clone(),
                 message: format!(
-                    "{} texts of batch {} held invalid sequences, which were replaced by U+FFFD",
-                    tally.replaced_texts, planned.batch_id
+                    "{replaced_texts} texts of batch {} held invalid sequences, which were replaced by U+FFFD",
+                    planned.batch_id
                 ),
             });
         }
-        self.shared.tell(Event::Batch {
-            capture_instance: self.settings.capture_instance.clone(),
-            batch_id: planned.batch_id,
-            rows: tally.rows,
-            inserts: tally.inserts,
-            updates: tally.updates,
-            deletes: tally.deletes,
-            end_lsn: planned.end.lsn,
-            end_commit_ts: planned.end.commit_ts,
-            delta_version,
-            duration_ms: millis(duration),
-            replayed,
-        });
-        let status = match seen.max {
-            Some(max) if max.lsn > planned.end.lsn => TableStatus::Behind,
-            _ => TableStatus::Current,
-        };
+        self.tell_batch(&record, replayed);
+        let status = self.status_at(planned.end.lsn);
+        self.status = Some(status);
         let committed = Committed {
             entries: self.entries(&record),
-            verdict: self.verdict(planned.end, status),
+            verdict: self.verdict(Some(planned.end), status),
         };
         self.publisher.publish(committed).await?;
         self.prune(planned.batch_id).await
@@ -399,152 +280,13 @@ impl OpenTable {
             return Ok(());
         }
         let published = self.publisher.published();
-        let checkpoint = self.checkpoint.clone();
-        blocking(move || checkpoint.prune(published)).await
-    }
-
-    fn count(&mut self, tally: &Tally) {
-        self.summary.rows += tally.rows;
-        self.summary.inserts += tally.inserts;
-        self.summary.updates += tally.updates;
-        self.summary.deletes += tally.deletes;
-        self.summary.batches += u64::from(tally.rows > 0);
-    }
-
-    async fn pause_or_fail(&self, error: StreamError, failures: &mut u32) -> Result<(), StreamError> {
-        *failures += 1;
-        let Some(pause) = retry::pause(error.kind(), *failures) else {
-            return Err(error);
-        };
-        self.tell_retrying(&chain(&error), *failures, pause);
-        tokio::select! {
-            () = tokio::time::sleep(pause) => Ok(()),
-            () = self.shared.stop.cancelled() => Err(error),
-        }
-    }
-
-    fn seen(&self, poll: &Poll) -> Seen {
-        Seen {
-            rtt_ms: Some(poll.rtt_ms),
-            max: Some(poll.max),
-            min_commit_ts: match poll.table(self.instance()) {
-                Some(TablePoll::Ready { min_commit_ts, .. }) => *min_commit_ts,
-                _ => None,
-            },
-        }
-    }
-
-    /// The event of a chain that runs for the first time in this stream, the empty one included.
-    fn chain_event(&self, planned: &PlannedBatch, rows: u64) -> Vec<FactsRow> {
-        let event = match &self.last_chain {
-            Some(last) if *last == planned.chain => return Vec::new(),
-            Some(_) => "transform_changed",
-            None => "transform_set",
-        };
-        vec![FactsRow {
-            app_id: self.settings.app_id.0.clone(),
-            event: Some(event.to_owned()),
-            min_lsn: Some(planned.first_lsn),
-            end_lsn: Some(planned.end.lsn),
-            end_commit_ts: Some(planned.end.commit_ts),
-            detail: Some(format!(
-                "from {} on, which begins a batch of {rows} rows",
-                planned.first_lsn
-            )),
-            target: Some(self.settings.target.display().to_string()),
-            transform: Some(planned.provenance.to_string()),
-            host: Some(self.shared.host.clone()),
-            ..FactsRow::default()
-        }]
-    }
-
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "each is one of the parts that a facts row is made of"
-    )]
-    fn facts_row(
-        &self,
-        planned: &PlannedBatch,
-        tally: &Tally,
-        stats: ReadStats,
-        delta_version: Option<i64>,
-        seen: Seen,
-        timing: Timing,
-        duration: Duration,
-    ) -> FactsRow {
-        let count = |number: u64| Some(i64::try_from(number).unwrap_or(i64::MAX));
-        let ms = |duration: Duration| count(millis(duration));
-        let end = planned.end;
-        FactsRow {
-            app_id: self.settings.app_id.0.clone(),
-            batch_id: Some(planned.batch_id.0),
-            rows: count(tally.rows),
-            min_lsn: tally.first.map(|(lsn, _)| lsn),
-            max_lsn: tally.last.map(|(lsn, _)| lsn),
-            min_commit_ts: tally.first.map(|(_, time)| time),
-            max_commit_ts: tally.last.map(|(_, time)| time),
-            deletes: count(tally.deletes),
-            inserts: count(tally.inserts),
-            updates: count(tally.updates),
-            started_at: Some(timing.started_at),
-            duration_ms: ms(duration),
-            source_rtt_ms: seen.rtt_ms,
-            read_seconds: Some(duration.saturating_sub(timing.plan + timing.commit).as_secs_f64()),
-            read_mb: Some(stats.bytes as f64 / 1e6),
-            network_wait_ms: ms(stats.network_wait),
-            retention_watermark_ts: seen.min_commit_ts,
-            retention_headroom_hours: seen.min_commit_ts.map(|oldest| hours_between(oldest, end.commit_ts)),
-            source_max_commit_ts: seen.max.map(|max| max.commit_ts),
-            capture_lag_seconds: seen
-                .max
-                .map(|max| hours_between(max.commit_ts, UtcMicros::now()) * 3600.0),
-            ingestion_lag_seconds: seen.max.map(|max| hours_between(end.commit_ts, max.commit_ts) * 3600.0),
-            end_lsn: Some(end.lsn),
-            end_commit_ts: Some(end.commit_ts),
-            target: Some(self.settings.target.display().to_string()),
-            transform: Some(planned.provenance.to_string()),
-            transform_ms: ms(tally.transform),
-            plan_ms: ms(timing.plan),
-            commit_ms: ms(timing.commit),
-            rows_quarantined: Some(0),
-            rows_filtered: count(tally.filtered),
-            delta_version,
-            host: Some(self.shared.host.clone()),
-            ..FactsRow::default()
-        }
-    }
-
-    /// What the Delta commit says of itself: the batch's facts, and what made it.
-    fn user_metadata(&self, planned: &PlannedBatch, tally: &Tally) -> serde_json::Value {
-        serde_json::json!({
-            "app_id": self.settings.app_id,
-            "batch_id": planned.batch_id,
-            "attempt": planned.attempt,
-            "capture_instance": self.instance(),
-            "start": planned.start,
-            "end": planned.end,
-            "rows": tally.rows,
-            "inserts": tally.inserts,
-            "updates": tally.updates,
-            "deletes": tally.deletes,
-            "rows_filtered": tally.filtered,
-            "min_lsn": tally.first.map(|(lsn, _)| lsn),
-            "max_lsn": tally.last.map(|(lsn, _)| lsn),
-            "transform": planned.provenance,
-            "host": self.shared.host,
+        self.retried(|| async {
+            let checkpoint = self.checkpoint.clone();
+            blocking(move || checkpoint.prune(published)).await
         })
+        .await
     }
-}
 
-impl Timing {
-    fn start() -> Timing {
-        Timing {
-            started_at: UtcMicros::now(),
-            started: Instant::now(),
-            plan: Duration::ZERO,
-            commit: Duration::ZERO,
-        }
-    }
 }
 
 /// Transforms and stages chunks as they come, on threads for CPU work, while the next one is read.
@@ -556,7 +298,7 @@ async fn stage(
     let mut tally = Tally::default();
     while let Some(chunk) = chunks.recv().await {
         failpoint::pass(failpoint::CHUNK_READ);
-        tally.note(&chunk);
+        tally.replaced_texts += chunk.replaced_texts;
         let transforms = Arc::clone(&transforms);
         let (files, outcome) = tokio::task::spawn_blocking(move || {
             let mut staged = staged;
@@ -566,7 +308,7 @@ async fn stage(
                 .and_then(|applied| {
                     failpoint::pass(failpoint::CHUNK_TRANSFORMED);
                     staged.write(&applied.batch)?;
-                    Ok((applied.batch.num_rows(), applied.filtered, applied.elapsed))
+                    Ok(applied)
                 });
             (staged, outcome)
         })
@@ -575,29 +317,27 @@ async fn stage(
             doing: "transforming and staging a chunk",
         })?;
         staged = files;
-        match outcome {
-            Ok((rows, filtered, elapsed)) => {
-                tally.rows += rows as u64;
-                tally.filtered += filtered;
-                tally.transform += elapsed;
-            }
-            Err(error) => {
-                staged.abort().await;
-                return Err(error);
-            }
+        let noted = outcome.and_then(|applied| tally.note(&applied).map_err(misfit));
+        if let Err(error) = noted {
+            staged.abort().await;
+            return Err(error);
         }
     }
     Ok((staged, tally))
 }
 
-impl Tally {
-    fn note(&mut self, chunk: &Chunk) {
-        self.inserts += chunk.inserts;
-        self.updates += chunk.updates;
-        self.deletes += chunk.deletes;
-        self.replaced_texts += chunk.replaced_texts;
-        self.first.get_or_insert((chunk.first_lsn, chunk.first_commit_ts));
-        self.last = Some((chunk.last_lsn, chunk.last_commit_ts));
+/// A chunk that came out of the chain without a metadata column that it had.
+fn misfit(column: &str) -> StreamError {
+    LakeError::Internal(format!("a chunk lost its column {column} in the transforms")).into()
+}
+
+/// What a batch reads. Its range begins at its first change: what lies between the position and that was found empty when
+/// the batch was planned.
+fn wanted(range: &InstanceRange, after: Option<Offset>) -> Wanted {
+    Wanted {
+        from: range.from,
+        to: range.to,
+        after,
     }
 }
 

@@ -50,6 +50,9 @@ pub enum StreamError {
         /// The chain now.
         is: String,
     },
+    /// The stream was asked to end while it waited to try again. No failure: [`super::run_table`] ends well then.
+    #[error("stopped while waiting to try again")]
+    Stopped,
     /// A task of this process ended without saying why.
     #[error("a task of this table ended abruptly while {doing}; this is a fault of sluice")]
     Task {
@@ -67,6 +70,7 @@ impl Classify for StreamError {
             StreamError::Checkpoint(error) => error.kind(),
             StreamError::State(error) => error.kind(),
             StreamError::TransformChanged { .. } | StreamError::ReplayChanged { .. } => ErrorKind::Config,
+            StreamError::Stopped => ErrorKind::Retryable,
             StreamError::Task { .. } => ErrorKind::Internal,
         }
     }

@@ -10,10 +10,15 @@
 //! So each later step is redone from the one before it, and a batch that bronze already has is never written again.
 
 mod batch_run;
+mod committed;
 mod error;
+mod idle;
 mod open;
 mod position;
 mod publish;
+mod record;
+mod retrying;
+mod tally;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -81,10 +86,21 @@ pub async fn run_table(shared: Arc<Shared>, settings: TableSettings) -> Result<T
     let mut table = loop {
         match OpenTable::open(&shared, &settings).await {
             Ok(table) => break table,
-            Err(error) => pause_or_fail(&shared, &settings, error, &mut failures).await?,
+            Err(error) => match shared.pause(&settings.capture_instance, error, &mut failures).await {
+                Ok(()) => {}
+                Err(StreamError::Stopped) => return Ok(open::summary(&settings, Vec::new())),
+                Err(error) => return Err(error),
+            },
         }
     };
-    let streamed = stream(&shared, &settings, &mut table).await;
+    let streamed = match stream(&shared, &settings, &mut table).await {
+        // What was begun is finished by the next run.
+        Err(StreamError::Stopped) => Ok(()),
+        streamed => streamed,
+    };
+    if streamed.is_err() {
+        table.tell_failed().await;
+    }
     // Whatever ended the stream, what is committed gets its facts and its verdict.
     let closed = table.close().await;
     streamed?;
@@ -92,17 +108,21 @@ pub async fn run_table(shared: Arc<Shared>, settings: TableSettings) -> Result<T
 }
 
 async fn stream(shared: &Arc<Shared>, settings: &TableSettings, table: &mut OpenTable) -> Result<(), StreamError> {
+    table.begin().await?;
     table.finish_open_batch().await?;
     let _registration = shared.poller.register(table.instance().clone());
     let once = shared.once || settings.trigger == Trigger::AvailableNow;
     let mut polls = shared.poller.subscribe();
     let mut seen = 0;
     let mut target: Option<Offset> = None;
-    loop {
+    let mut unreached = None;
+    'polls: loop {
         let Some(poll) = next_poll(shared, table, &mut polls, &mut seen).await? else {
             return table.rest().await;
         };
-        if once && target.is_none() {
+        table.saw(&poll);
+        // A table that capture has not reached may begin after this poll: where to end is not known yet.
+        if once && target.is_none() && table.is_reached(&poll) {
             target = Some(poll.max);
         }
         let max = match target {
@@ -112,16 +132,21 @@ async fn stream(shared: &Arc<Shared>, settings: &TableSettings, table: &mut Open
         while !shared.stop.is_cancelled() {
             match table.next(&poll, max)? {
                 Next::Nothing => break,
-                Next::Idle(offset) => table.advance_idle(offset, &poll).await?,
+                Next::NotReached => {
+                    table.wait_for_capture(&mut unreached, once).await?;
+                    continue 'polls;
+                }
+                Next::Idle(offset) => table.advance_idle(offset),
                 Next::Range { from } => table.run_range(from, max, &poll).await?,
             }
         }
-        let caught_up = table
-            .position()
-            .is_some_and(|position| target.is_some_and(|target| position.lsn >= target.lsn));
-        if shared.stop.is_cancelled() || caught_up {
+        unreached = None;
+        // Without a position, the table's first commit is after the target.
+        let is_there = |target: Offset| table.position().is_none_or(|position| position.lsn >= target.lsn);
+        if shared.stop.is_cancelled() || target.is_some_and(is_there) {
             return table.rest().await;
         }
+        table.settle(&poll).await?;
         if let Trigger::Every(interval) = settings.trigger
             && !once
         {
@@ -141,6 +166,9 @@ async fn next_poll(
     seen: &mut u64,
 ) -> Result<Option<Arc<Poll>>, StreamError> {
     loop {
+        if shared.stop.is_cancelled() {
+            return Ok(None);
+        }
         let state = polls.borrow_and_update().clone();
         match state {
             PollState::Seen(poll) if poll.number > *seen && poll.table(table.instance()).is_some() => {
@@ -161,29 +189,6 @@ async fn next_poll(
             }
             () = shared.stop.cancelled() => return Ok(None),
         }
-    }
-}
-
-/// Waits before the next attempt, or gives the error back.
-async fn pause_or_fail(
-    shared: &Shared,
-    settings: &TableSettings,
-    error: StreamError,
-    failures: &mut u32,
-) -> Result<(), StreamError> {
-    *failures += 1;
-    let Some(pause) = retry::pause(error.kind(), *failures) else {
-        return Err(error);
-    };
-    shared.tell(Event::Retrying {
-        capture_instance: settings.capture_instance.clone(),
-        error: chain(&error),
-        failures: *failures,
-        pause_ms: millis(pause),
-    });
-    tokio::select! {
-        () = tokio::time::sleep(pause) => Ok(()),
-        () = shared.stop.cancelled() => Err(error),
     }
 }
 

@@ -5,17 +5,18 @@ use std::time::{Duration, Instant};
 
 use crate::checkpoint::{Checkpoint, CheckpointError, CommitRecord, PlannedBatch, Resume, StreamIdentity, reconcile};
 use crate::config::{OnTransformChange, TableSettings};
-use crate::facts::{FactsEntry, FactsKey};
+use crate::facts::{FactsEntry, FactsKey, RecordedFacts};
 use crate::identity::{BatchId, CaptureInstance};
 use crate::lake::{BronzeSpec, BronzeTable, Column};
 use crate::lsn::{Lsn, Offset, UtcMicros};
 use crate::report::{Event, TableSummary};
 use crate::shape::TableShape;
-use crate::source::{ChangeReader, Poll};
+use crate::source::{ChangeReader, Poll, TablePoll};
 use crate::transform::{Chain, OnError, OutputColumn, Provenance, Route, TransformSpec};
 use crate::verdict::{TableStatus, VerdictUpdate};
 
 use super::position::{self, Next};
+use super::committed;
 use super::publish::{Committed, Publisher};
 use super::{Shared, StreamError, millis};
 
@@ -36,6 +37,15 @@ pub(super) struct OpenTable {
     pub(super) recorded: Option<Offset>,
     pub(super) next_batch: BatchId,
     pub(super) next_event: i64,
+    /// The last batch that is done, and what the facts table has, as they were at the opening.
+    last_commit: Option<CommitRecord>,
+    last_facts: RecordedFacts,
+    /// The newest batch with rows that is done.
+    pub(super) last_with_rows: Option<BatchId>,
+    /// The source's `max_lsn`, as of the newest poll.
+    known_max: Option<Lsn>,
+    /// What the control table was told last.
+    pub(super) status: Option<TableStatus>,
     /// An earlier run planned this batch and did not end it.
     pub(super) open_batch: Option<PlannedBatch>,
     /// The chain that the last batch ran with.
@@ -97,21 +107,35 @@ impl OpenTable {
         let recorded_facts = facts.table.recorded(&settings.app_id).await?;
         let finalized = verdicts.finalized_until(&settings.target.display().to_string()).await?;
         let fenced = bronze.owner().await?;
-        let (checkpoint, state) = blocking(move || {
-            checkpoint.fence_above(fenced)?;
+        let (checkpoint, state, taken_over) = blocking(move || {
+            let own = checkpoint.fencing();
+            let taken_over = checkpoint.fence_above(fenced)? > own;
             let state = checkpoint.latest()?;
-            Ok((checkpoint, state))
+            Ok((checkpoint, state, taken_over))
         })
         .await?;
         let resume = reconcile(&state, bronze.last_batch().await?, recorded_facts.facts.map(BatchId))?;
-        let last = state.last_committed.as_ref();
-        let recorded = last.map(|record| record.end);
+        if let Resume::Replay {
+            planned,
+            already_in_bronze: true,
+        } = &resume
+        {
+            // Nobody is fenced off for a checkpoint that cannot go on.
+            committed::find(&bronze, planned).await?;
+        }
+        // Bronze knows a number that this checkpoint did not count to, so its owner may be alive. Otherwise the number is
+        // claimed before the first read; a table without changes gets no commit.
+        if taken_over {
+            bronze.claim(checkpoint.fencing()).await?;
+        }
+        let last = state.last_committed;
+        let recorded = last.as_ref().map(|record| record.end);
         let (next_batch, open_batch) = match resume {
             Resume::Fresh => (BatchId(0), None),
             Resume::Continue { next, .. } => (next, None),
             Resume::Replay { planned, .. } => (planned.batch_id, Some(*planned)),
         };
-        let mut table = OpenTable {
+        Ok(OpenTable {
             publisher: Publisher::start(
                 Arc::clone(shared),
                 settings.capture_instance.clone(),
@@ -120,16 +144,20 @@ impl OpenTable {
                 finalized,
             ),
             reader: Arc::new(ChangeReader::new(shared.pool.clone(), Arc::clone(&shape))),
-            summary: TableSummary::new(
-                settings.capture_instance.clone(),
-                settings.target.clone(),
-                chain.provenance().iter().map(plugin_name).collect(),
-            ),
+            summary: summary(settings, chain.provenance().iter().map(plugin_name).collect()),
             position: recorded,
             recorded,
             next_batch,
-            next_event: last.and_then(|record| record.last_event).map_or(0, |newest| newest + 1),
-            last_chain: last.map(|record| record.chain.clone()),
+            next_event: last
+                .as_ref()
+                .and_then(|record| record.last_event)
+                .map_or(0, |newest| newest + 1),
+            last_chain: last.as_ref().map(|record| record.chain.clone()),
+            last_commit: last,
+            last_facts: recorded_facts,
+            last_with_rows: state.last_with_rows,
+            known_max: None,
+            status: None,
             open_batch,
             idle_since: Instant::now(),
             components_saved: false,
@@ -140,18 +168,28 @@ impl OpenTable {
             chain: Arc::new(chain),
             bronze,
             checkpoint,
-        };
-        table.check_chain(last)?;
-        table.publish_what_is_missing(recorded_facts.facts).await?;
-        table.shared.tell(Event::Opened {
-            capture_instance: table.settings.capture_instance.clone(),
-            target: table.settings.target.clone(),
-            app_id: table.settings.app_id.clone(),
-            position: table.position.map(|offset| offset.lsn),
-            next_batch: table.next_batch,
-            transform: table.summary.transform.clone(),
+        })
+    }
+
+    /// Checks that the chain may go on, and catches facts and verdict up with the checkpoint.
+    pub(super) async fn begin(&mut self) -> Result<(), StreamError> {
+        let ended = self.end_what_bronze_has().await?;
+        let last = self.last_commit.take();
+        let last = ended.as_deref().or(last.as_ref());
+        self.check_chain(last)?;
+        self.publish_what_is_missing(last).await?;
+        self.shared.tell(Event::Opened {
+            capture_instance: self.settings.capture_instance.clone(),
+            target: self.settings.target.clone(),
+            app_id: self.settings.app_id.clone(),
+            position: self.position.map(|offset| offset.lsn),
+            next_batch: self.next_batch,
+            transform: self.summary.transform.clone(),
         });
-        Ok(table)
+        if let Some(record) = &ended {
+            self.tell_batch(record, true);
+        }
+        Ok(())
     }
 
     /// The capture instance, as the server spells it.
@@ -166,6 +204,51 @@ impl OpenTable {
     /// What comes next.
     pub(super) fn next(&self, poll: &Poll, max: Offset) -> Result<Next, StreamError> {
         position::next(self.instance(), self.position, self.start_lsn, poll, max)
+    }
+
+    /// Whether a poll found that capture has reached the table.
+    pub(super) fn is_reached(&self, poll: &Poll) -> bool {
+        matches!(
+            poll.table(self.instance()),
+            Some(TablePoll::Ready { min_lsn: Some(_), .. })
+        )
+    }
+
+    /// Notes how far the source is.
+    pub(super) fn saw(&mut self, poll: &Poll) {
+        self.known_max = Some(poll.max.lsn);
+    }
+
+    /// How the table does when it is at `position`. Before the source was asked, nobody can say that it is current.
+    pub(super) fn status_at(&self, position: Lsn) -> TableStatus {
+        match self.known_max {
+            Some(max) if max <= position => TableStatus::Current,
+            _ => TableStatus::Behind,
+        }
+    }
+
+    /// Has the control table say how the table does, where it does not.
+    pub(super) async fn tell_status(&mut self) -> Result<(), StreamError> {
+        match (self.position, self.recorded) {
+            (Some(position), Some(_)) => self.publish_status(self.status_at(position.lsn)).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Has the control table say that the table stopped and waits for a person.
+    pub(super) async fn tell_failed(&mut self) {
+        // The error that stopped the table is the one to report.
+        let _ = self.publish_status(TableStatus::Failed).await;
+    }
+
+    async fn publish_status(&mut self, status: TableStatus) -> Result<(), StreamError> {
+        if self.status == Some(status) {
+            return Ok(());
+        }
+        self.status = Some(status);
+        let verdict = self.verdict(self.recorded, status);
+        let entries = Vec::new();
+        self.publisher.publish(Committed { entries, verdict }).await
     }
 
     pub(super) fn tell_retrying(&self, error: &str, failures: u32, pause: Duration) {
@@ -213,30 +296,39 @@ impl OpenTable {
         }
     }
 
-    /// Facts that a crash kept from the facts table are written again from the checkpoint, and the verdict after them.
-    async fn publish_what_is_missing(&mut self, recorded: Option<i64>) -> Result<(), StreamError> {
-        let checkpoint = self.checkpoint.clone();
-        let missing = blocking(move || checkpoint.reader().commits_after(recorded.map(BatchId))).await?;
-        for record in missing {
-            let entries = self.entries(&record);
-            self.publisher
-                .publish(Committed {
-                    entries,
-                    verdict: self.verdict(record.end, TableStatus::Current),
-                })
-                .await?;
+    /// Facts and events that a crash kept from the facts table are written again from the checkpoint, and the verdict after
+    /// them.
+    async fn publish_what_is_missing(&mut self, last: Option<&CommitRecord>) -> Result<(), StreamError> {
+        let facts = self.last_facts;
+        let newest_event = last.and_then(|record| record.last_event);
+        // Batches and events are written together; a table that an older sluice wrote may lack events of old batches.
+        let after = match facts.events < newest_event {
+            true => None,
+            false => facts.facts.map(BatchId),
+        };
+        let kept = self
+            .retried(|| async {
+                let checkpoint = self.checkpoint.clone();
+                blocking(move || checkpoint.reader().commits_after(after)).await
+            })
+            .await?;
+        for record in kept {
+            let is_new = |entry: &FactsEntry| match entry.key {
+                FactsKey::Batch(batch) => Some(batch.0) > facts.facts,
+                FactsKey::Event(event) => Some(event) > facts.events,
+            };
+            let entries: Vec<FactsEntry> = self.entries(&record).into_iter().filter(is_new).collect();
+            if entries.is_empty() {
+                continue;
+            }
+            let verdict = self.verdict(Some(record.end), TableStatus::Behind);
+            self.publisher.publish(Committed { entries, verdict }).await?;
+            self.status = Some(TableStatus::Behind);
         }
-        if recorded.is_some()
-            && let Some(end) = self.recorded
-        {
+        if facts.facts.is_some() && self.recorded.is_some() {
             // The verdict may be missing though the facts are there.
-            let verdict = self.verdict(end, TableStatus::Current);
-            self.publisher
-                .publish(Committed {
-                    entries: Vec::new(),
-                    verdict,
-                })
-                .await?;
+            self.status = None;
+            self.publish_status(TableStatus::Behind).await?;
         }
         Ok(())
     }
@@ -259,15 +351,20 @@ impl OpenTable {
         events.chain(std::iter::once(batch)).collect()
     }
 
-    pub(super) fn verdict(&self, end: Offset, status: TableStatus) -> VerdictUpdate {
+    pub(super) fn verdict(&self, end: Option<Offset>, status: TableStatus) -> VerdictUpdate {
         VerdictUpdate {
             table_name: self.settings.target.display().to_string(),
-            end: Some(end),
+            end,
             status,
             granularity: self.settings.granularity,
             open_quarantined: None,
         }
     }
+}
+
+/// The summary of a table that has done nothing yet.
+pub(super) fn summary(settings: &TableSettings, transform: Vec<String>) -> TableSummary {
+    TableSummary::new(settings.capture_instance.clone(), settings.target.clone(), transform)
 }
 
 /// The chain's configuration, for the engine.
@@ -281,9 +378,9 @@ pub(crate) fn specs(settings: &TableSettings) -> Vec<TransformSpec> {
             config: transform.config.clone(),
             keys: transform.keys.clone(),
             memory_bytes: transform.memory_bytes,
+            output_bytes: transform.output_bytes,
             deadline: transform.deadline,
             on_error: OnError::Fail,
-            ..TransformSpec::new(transform.plugin.clone())
         })
         .collect()
 }

@@ -2,7 +2,7 @@
 
 use crate::identity::CaptureInstance;
 use crate::lsn::{Lsn, Offset};
-use crate::source::{Poll, SourceError, TablePoll};
+use crate::source::{Poll, SourceError, TablePoll, Wanted};
 
 use super::StreamError;
 
@@ -11,6 +11,8 @@ use super::StreamError;
 pub(super) enum Next {
     /// Nothing to read and nowhere to go.
     Nothing,
+    /// The server answers zeros for the table's low end.
+    NotReached,
     /// No change of this table up to this commit: the position moves, nothing is read.
     Idle(Offset),
     /// Changes from this LSN on.
@@ -43,11 +45,15 @@ pub(super) fn next(
             .into());
         }
         (Some(position), Some(min_lsn)) if position.lsn.next() < min_lsn => {
-            return Err(purged(instance, position, min_lsn).into());
+            let wanted = Wanted {
+                from: position.lsn.next(),
+                to: max.lsn,
+                after: Some(position),
+            };
+            return Err(wanted.purged(instance, min_lsn).into());
         }
-        // Zeros for an instance that the catalog has: capture has not reached it, or a grant went away. Neither is a
-        // position.
-        (_, None) => return Ok(Next::Nothing),
+        // Capture has not reached it, or a grant went away. Neither is a position.
+        (_, None) => return Ok(Next::NotReached),
         (Some(position), Some(_)) => position.lsn.next(),
         (None, Some(min_lsn)) => start_lsn.map_or(min_lsn, |start| start.max(min_lsn)),
     };
@@ -58,16 +64,6 @@ pub(super) fn next(
         Some(last) if last >= from => Next::Range { from },
         _ => Next::Idle(max),
     })
-}
-
-/// The error of a range that begins before what is left.
-pub(super) fn purged(instance: &CaptureInstance, position: Offset, min_lsn: Lsn) -> SourceError {
-    SourceError::Purged {
-        capture_instance: instance.clone(),
-        from: position.lsn.next(),
-        up_to: format!("{} ({})", position.lsn, position.commit_ts),
-        min_lsn,
-    }
 }
 
 #[cfg(test)]
@@ -115,7 +111,8 @@ mod tests {
 
     #[test]
     fn zeros_are_no_position() {
-        assert_eq!(decide(None, None, None, 9).unwrap(), Next::Nothing);
+        assert_eq!(decide(None, None, None, 9).unwrap(), Next::NotReached);
+        assert_eq!(decide(Some(5), None, None, 9).unwrap(), Next::NotReached);
         assert_eq!(decide(None, Some(9), None, 5).unwrap(), Next::Nothing);
     }
 

@@ -1,0 +1,55 @@
+//! Positions that move without rows: in memory with every poll, on disk now and then.
+
+use crate::checkpoint::PlannedBatch;
+use crate::lsn::Offset;
+use crate::source::{Poll, ReadStats};
+
+use super::StreamError;
+use super::open::OpenTable;
+use super::record::{Seen, Timing};
+use super::tally::Tally;
+
+impl OpenTable {
+    /// No change of this table up to here.
+    pub(super) fn advance_idle(&mut self, to: Offset) {
+        let floor = self.position.map_or(to.commit_ts, |position| position.commit_ts);
+        self.position = Some(Offset {
+            lsn: to.lsn,
+            commit_ts: to.commit_ts.max(floor),
+        });
+    }
+
+    /// Nothing is left to do for now. What was passed without rows is recorded when its time has come, whether or not
+    /// `max_lsn` moves.
+    pub(super) async fn settle(&mut self, poll: &Poll) -> Result<(), StreamError> {
+        if self.position != self.recorded && self.idle_since.elapsed() >= self.settings.idle_interval {
+            self.record_idle(self.seen(poll)).await?;
+        }
+        self.tell_status().await
+    }
+
+    /// The stream is about to stop: what it passed without rows is recorded.
+    pub(super) async fn rest(&mut self) -> Result<(), StreamError> {
+        if self.position != self.recorded {
+            self.record_idle(Seen::default()).await?;
+        }
+        self.tell_status().await
+    }
+
+    /// A batch of no range: its replay reads nothing, so what is cleaned up meanwhile does not matter.
+    async fn record_idle(&mut self, seen: Seen) -> Result<(), StreamError> {
+        let Some(position) = self.position else {
+            return Ok(());
+        };
+        let timing = Timing::start();
+        let from = self.recorded.map_or(position.lsn, |recorded| recorded.lsn.next());
+        let planned = PlannedBatch {
+            start: self.recorded,
+            ..self.pin(from, position, Vec::new(), 0)
+        };
+        self.write_plan(&planned).await?;
+        let (tally, stats) = (Tally::default(), ReadStats::default());
+        let facts = self.facts_row(&planned, &tally, stats, seen, timing);
+        self.finish(&planned, facts, 0, false).await
+    }
+}
