@@ -19,7 +19,7 @@ async fn every_change_is_in_bronze_once_after_sigkill_at_every_step() {
          config = { columns = { id = \"pass\", v = { method = \"hash\", key = \"pii\" } } }\n",
     );
     let mut next = 1;
-    let mut last_verdict = None;
+    let mut last = Verdict::default();
     for name in failpoint::ALL {
         for passage in [1, 2] {
             // Five commits are two batches: the second passage is in the second.
@@ -32,9 +32,10 @@ async fn every_change_is_in_bronze_once_after_sigkill_at_every_step() {
             let reached = project.kill_at(&format!("{name}:{passage}"));
             // Facts and verdicts of batches that wait go together, so their second passage may not come.
             assert!(
-                reached || (passage == 2 && name.starts_with("after-")),
+                reached || (passage == 2 && [failpoint::AFTER_FACTS, failpoint::AFTER_VERDICT].contains(&name)),
                 "{name}:{passage} was not passed"
             );
+            last = check_verdict(&server, &project, &last).await;
         }
     }
     project.once().ok();
@@ -69,10 +70,58 @@ async fn every_change_is_in_bronze_once_after_sigkill_at_every_step() {
         .sum();
     assert_eq!(counted, i64::from(next - 1), "the facts count each row once");
 
-    let control = rows_of(&project.lake().join("ops/table_finalization"), &["table_name"]).expect("a verdict");
+    let done = check_verdict(&server, &project, &last).await;
+    assert!(done.finalized_until.is_some());
+    assert!(
+        done.end_lsn.as_deref() >= rows.texts("_start_lsn").last().and_then(|lsn| lsn.as_deref()),
+        "all that is in bronze is final"
+    );
+}
+
+/// What the control table says; texts, whose order is that of the instants and LSNs.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Verdict {
+    finalized_until: Option<String>,
+    end_lsn: Option<String>,
+}
+
+/// The verdict did not go back, and everything that the source has up to it is in bronze and counted in the facts.
+async fn check_verdict(server: &Server, project: &Project, before: &Verdict) -> Verdict {
+    let Some(control) = rows_of(&project.lake().join("ops/table_finalization"), &["table_name"]) else {
+        assert_eq!(*before, Verdict::default(), "the verdict is gone");
+        return Verdict::default();
+    };
     assert_eq!(control.len(), 1);
-    let verdict = control.texts("finalized_until").pop().flatten();
-    assert!(verdict >= last_verdict);
-    last_verdict = verdict;
-    assert!(last_verdict.is_some());
+    let only = |column: &str| control.texts(column).pop().flatten();
+    let verdict = Verdict {
+        finalized_until: only("finalized_until"),
+        end_lsn: only("end_lsn"),
+    };
+    assert!(
+        verdict.finalized_until >= before.finalized_until && verdict.end_lsn >= before.end_lsn,
+        "{verdict:?} after {before:?}"
+    );
+    let Some(end) = &verdict.end_lsn else {
+        return verdict;
+    };
+    let committed: Vec<i64> = server
+        .query(
+            "sales",
+            &format!("SELECT id FROM cdc.dbo_t_CT WHERE [__$start_lsn] <= {end} ORDER BY id"),
+        )
+        .await
+        .iter()
+        .map(|row| i64::from(row.get::<i32, _>(0).expect("an id")))
+        .collect();
+    let bronze = rows_of(&project.bronze("dbo_t"), &ORDER).map_or_else(Vec::new, |rows| rows.numbers("id"));
+    assert!(
+        committed.len() <= bronze.len() && bronze[..committed.len()] == committed,
+        "final up to {end}, where the source has {committed:?} and bronze {bronze:?}"
+    );
+    let facts = rows_of(&project.lake().join("ops/ingestion_facts"), &["written_at"]).expect("facts");
+    assert!(
+        facts.texts("end_lsn").iter().flatten().max() >= Some(end),
+        "the facts go as far as the verdict {end}"
+    );
+    verdict
 }

@@ -9,6 +9,7 @@
 
 mod harness;
 
+mod capture;
 mod components;
 mod crash;
 mod demo;
@@ -16,5 +17,8 @@ mod errors;
 mod fanout;
 mod follow;
 mod leaks;
+mod loss;
 mod output;
+mod ownership;
+mod retries;
 mod types;

@@ -2,10 +2,12 @@
 
 mod lake;
 mod project;
+mod running;
 mod server;
 
 pub use lake::{Rows, commits, files_under, rows_of};
 pub use project::{Project, Run, finish, sluice_binary, wait_for};
+pub use running::Running;
 pub use server::Server;
 
 /// A place under `target`, gone when the test ends well.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::lake::rows_of;
 use super::server::{PASSWORD, Server};
 
 /// The binary under test.
@@ -80,6 +81,20 @@ granularity = "minute"
         );
         self.write();
         self
+    }
+
+    /// Reads from another server from now on. `from` is the port and the certificate of the one before.
+    pub fn move_to(&mut self, from: (u16, &Path), to: &Server) {
+        self.edit(&format!("127.0.0.1,{}", from.0), &format!("127.0.0.1,{}", to.port));
+        self.edit(&from.1.display().to_string(), &to.certificate().display().to_string());
+    }
+
+    /// The control table's only row, as (status, end_lsn).
+    pub fn verdict(&self) -> (Option<String>, Option<String>) {
+        let rows = rows_of(&self.lake().join("ops/table_finalization"), &["table_name"]).expect("a verdict");
+        assert_eq!(rows.len(), 1);
+        let only = |column: &str| rows.texts(column).pop().flatten();
+        (only("status"), only("end_lsn"))
     }
 
     /// Changes the text of the configuration.

@@ -118,6 +118,19 @@ impl Server {
             .unwrap_or_else(|error| panic!("{error}\nin {sql}"))
     }
 
+    /// Cleans the change table of an instance up to (and without) the newest commit, or the one that `low` selects.
+    pub async fn cleanup(&self, database: &str, instance: &str, low: &str) {
+        self.exec(database, &Server::cleanup_text(instance, low)).await;
+    }
+
+    /// The batch that [`Server::cleanup`] runs.
+    pub fn cleanup_text(instance: &str, low: &str) -> String {
+        format!(
+            "DECLARE @low binary(10) = {low};\n\
+             EXEC sys.sp_cdc_cleanup_change_table @capture_instance = N'{instance}', @low_water_mark = @low, @threshold = 5000"
+        )
+    }
+
     /// A database with CDC, and the login `reader` that may do nothing yet.
     pub async fn database(&self, name: &str) {
         self.exec("master", &format!("CREATE DATABASE [{name}]")).await;

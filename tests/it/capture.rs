@@ -1,0 +1,115 @@
+//! Zeros for a table's low end have three reasons, and each has its own words: capture is not there yet, the login may
+//! not see the table, or the table is not captured any more.
+
+use crate::harness::{Project, Running, Server, rows_of};
+
+async fn set_up() -> Server {
+    let server = Server::start(&[]);
+    server.database("sales").await;
+    for table in ["t", "other"] {
+        server.table("sales", table, "id int NOT NULL PRIMARY KEY").await;
+        server
+            .exec("sales", &format!("INSERT INTO dbo.{table} VALUES (1)"))
+            .await;
+    }
+    server
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn once_waits_for_capture_to_reach_a_table_that_was_just_enabled() {
+    let server = set_up().await;
+    server
+        .exec("sales", "EXEC sys.sp_cdc_stop_job @job_type = N'capture'")
+        .await;
+    server.table("sales", "fresh", "id int NOT NULL PRIMARY KEY").await;
+    server.exec("sales", "INSERT INTO dbo.fresh VALUES (1)").await;
+    let project = Project::new(&server, "sales").table("dbo_fresh", "");
+    let mut run = Running::start(&project, &["--once"]);
+    let warning = run.until("warning about the table", |event| {
+        event["type"] == "warning" && event["capture_instance"] == "dbo_fresh"
+    });
+    assert!(
+        warning["message"]
+            .as_str()
+            .is_some_and(|text| text.contains("capture has not reached dbo_fresh")),
+        "{warning}"
+    );
+    server
+        .exec("sales", "EXEC sys.sp_cdc_start_job @job_type = N'capture'")
+        .await;
+    run.until_type("table");
+    assert_eq!(run.code(), Some(0));
+    project.once().ok();
+    let rows = rows_of(&project.bronze("dbo_fresh"), &["_start_lsn"]).expect("rows");
+    assert_eq!(rows.numbers("id"), [1]);
+}
+
+/// What a running stream of dbo_t says when `change` happens; dbo_other goes on.
+async fn failure_after(server: &Server, change: &str) -> String {
+    let project = Project::new(server, "sales").table("dbo_t", "").table("dbo_other", "");
+    let mut run = Running::start(&project, &[]);
+    run.until("first batch of dbo_t", |event| {
+        event["type"] == "batch" && event["capture_instance"] == "dbo_t"
+    });
+    server.exec("sales", change).await;
+    let failed = run.until_type("failed");
+    assert_eq!(failed["capture_instance"], "dbo_t");
+    assert_eq!(failed["kind"], "config", "{failed}");
+    server.exec("sales", "INSERT INTO dbo.other VALUES (2)").await;
+    run.until("batch of dbo_other", |event| {
+        event["type"] == "batch" && event["capture_instance"] == "dbo_other" && event["rows"] == 1
+    });
+    run.terminate();
+    assert_eq!(run.code(), Some(2));
+    failed["error"].as_str().expect("text").to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grant_that_is_taken_away_is_the_statement_to_run() {
+    for (revoke, grant) in [
+        (
+            "REVOKE SELECT ON [dbo].[t] FROM [reader]",
+            "GRANT SELECT ON [dbo].[t] TO [reader]",
+        ),
+        (
+            "REVOKE SELECT ON [cdc].[dbo_t_CT] FROM [reader]",
+            "GRANT SELECT ON [cdc].[dbo_t_CT] TO [reader]",
+        ),
+    ] {
+        let error = failure_after(&set_up().await, revoke).await;
+        assert!(error.contains(grant), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gating_role_that_the_login_leaves_is_named() {
+    let server = Server::start(&[]);
+    server.database("sales").await;
+    server.table("sales", "other", "id int NOT NULL PRIMARY KEY").await;
+    server
+        .exec(
+            "sales",
+            "CREATE TABLE dbo.t (id int NOT NULL PRIMARY KEY);\n\
+             EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N't', @role_name = N'gate'",
+        )
+        .await;
+    server.grant("sales", "t").await;
+    server
+        .exec(
+            "sales",
+            "ALTER ROLE [gate] ADD MEMBER [reader]; INSERT INTO dbo.t VALUES (1)",
+        )
+        .await;
+    let error = failure_after(&server, "ALTER ROLE [gate] DROP MEMBER [reader]").await;
+    assert!(error.contains("run ALTER ROLE [gate] ADD MEMBER [reader]"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_that_is_disabled_is_said_to_be_unknown() {
+    let error = failure_after(
+        &set_up().await,
+        "EXEC sys.sp_cdc_disable_table @source_schema = N'dbo', @source_name = N't', @capture_instance = N'dbo_t'",
+    )
+    .await;
+    assert!(error.contains("dbo_t"), "{error}");
+}
