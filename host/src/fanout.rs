@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::Settings;
 use crate::error::{Classify, ErrorKind, chain};
 use crate::facts::FactsTable;
-use crate::identity::CaptureInstance;
+use crate::identity::{CaptureInstance, host_id};
 use crate::lake::LakeError;
 use crate::report::{Event, TableSummary};
 use crate::source::{AskPool, Catalog, Poller, SourceError, StreamPool};
@@ -146,14 +146,22 @@ impl Streams {
 
     /// Waits until every stream has ended, or the time is over; the failures so far, by capture instance. Raises
     /// nothing: the caller decides.
+    ///
+    /// Events are kept until they are taken, without a limit. Those that nobody took until this is called, or that come
+    /// while it waits, are dropped: who wants them calls [`Streams::next_event`] until it answers `None`, and this then.
     pub async fn await_all(&mut self, timeout: Option<Duration>) -> BTreeMap<CaptureInstance, Arc<StreamError>> {
+        let (events, tasks) = (&mut self.events, &mut self.tasks);
         let all = async {
-            for task in self.tasks.values_mut() {
-                if !task.is_finished() {
-                    // The outcome is in `states`; a panic is recorded there as well.
-                    let _ = task.await;
+            for task in tasks.values_mut() {
+                while !task.is_finished() {
+                    tokio::select! {
+                        // The outcome is in `states`; a panic is recorded there as well.
+                        _ = &mut *task => break,
+                        Some(_) = events.recv() => {}
+                    }
                 }
             }
+            while events.try_recv().is_ok() {}
         };
         match timeout {
             Some(timeout) => {
@@ -214,17 +222,6 @@ pub(crate) fn key_ring(settings: &Settings) -> Result<KeyRing, KeyError> {
         keys.insert(&key.name, &key.version, key.secret.reveal().as_bytes().to_vec())?;
     }
     Ok(keys)
-}
-
-/// What this process calls itself in facts and owner files.
-fn host_id() -> String {
-    let name = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
-    let name = name.trim();
-    format!(
-        "{}/{}",
-        if name.is_empty() { "localhost" } else { name },
-        std::process::id()
-    )
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

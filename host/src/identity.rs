@@ -36,3 +36,19 @@ impl fmt::Display for BatchId {
         fmt::Display::fmt(&self.0, f)
     }
 }
+
+/// The host's name for people; a container sets `HOSTNAME`.
+pub(crate) fn host_name() -> String {
+    let from_file = || std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let name = from_file()
+        .or_else(|| std::env::var("HOSTNAME").ok())
+        .or_else(|| std::env::var("COMPUTERNAME").ok());
+    name.map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// What this process calls itself in facts.
+pub(crate) fn host_id() -> String {
+    format!("{}/{}", host_name(), std::process::id())
+}

@@ -13,7 +13,7 @@ use crate::lake::{LakeError, Location};
 pub struct CheckpointState {
     /// The newest batch that is done.
     pub last_committed: Option<CommitRecord>,
-    /// The newest batch with rows that is done and that the checkpoint still knows.
+    /// The newest batch with rows that is done, as far as the checkpoint knows.
     pub last_with_rows: Option<BatchId>,
     /// The oldest batch whose commit the checkpoint still knows.
     pub oldest_kept: Option<BatchId>,
@@ -83,8 +83,9 @@ impl CheckpointReader {
         for batch_id in commits.iter().rev() {
             let commit = self.commit(*batch_id)?;
             // A batch whose version could not be found out had rows all the same.
-            if commit.delta_version.is_some() || commit.facts.rows > Some(0) {
-                last_with_rows = Some(*batch_id);
+            let with_rows = commit.delta_version.is_some() || commit.facts.rows > Some(0);
+            last_with_rows = with_rows.then_some(*batch_id).or(commit.last_with_rows);
+            if last_with_rows.is_some() {
                 break;
             }
         }

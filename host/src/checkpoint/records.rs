@@ -109,6 +109,10 @@ pub struct CommitRecord {
     pub attempt: u32,
     /// The version of bronze; `None` for a batch of 0 rows.
     pub delta_version: Option<i64>,
+    /// The newest batch with rows so far, this one included, so that bronze can be held against it after the commit of that
+    /// batch is pruned. `None` also in a file of a sluice that did not write it.
+    #[serde(default)]
+    pub last_with_rows: Option<BatchId>,
     /// The offset after the batch.
     pub end: Offset,
     /// Digest of the chain of transforms that it ran with.

@@ -55,6 +55,33 @@ pub enum StateError {
         /// What bronze has: `batch n` or `no batch`.
         recorded: String,
     },
+    /// Bronze has a batch of that number, and it is not the one that was planned here.
+    #[error(
+        "bronze has a batch {batch} of this app_id that is not the one planned in this checkpoint ({what} is {there} in \
+         bronze and {planned} in the plan): another process ran the stream with another checkpoint, or the checkpoint was \
+         set back. stop the other process and go on with the checkpoint that bronze was written from, or start over with \
+         a new app_id, checkpoint and target"
+    )]
+    OtherBatch {
+        /// The batch.
+        batch: BatchId,
+        /// What differs: a key of the commit's `userMetadata`.
+        what: &'static str,
+        /// As it is in bronze, as JSON.
+        there: String,
+        /// As it was planned, as JSON.
+        planned: String,
+    },
+    /// Bronze has a batch of that number, and nothing says any more what it holds.
+    #[error(
+        "bronze has batch {batch} of this app_id, which was planned and not recorded as done, and the table's log no \
+         longer says what it holds: it was cleaned up since. compare the rows with _batch_id = {batch} with the plan in \
+         offsets/, then start over with a new app_id, checkpoint and target"
+    )]
+    CommitForgotten {
+        /// The batch.
+        batch: BatchId,
+    },
     /// Bronze has rows of a batch that the checkpoint says had none.
     #[error(
         "bronze has rows of batch {recorded}, which had none by the checkpoint: another stream writes under the same \
@@ -149,6 +176,7 @@ mod tests {
             Err(StateError::Rewound { table, .. }) => format!("rewound {table}"),
             Err(StateError::BronzeBehind { .. }) => "behind".to_owned(),
             Err(StateError::ForeignBatch { .. }) => "foreign".to_owned(),
+            Err(error) => error.to_string(),
         };
         // done, with rows, oldest kept, open | bronze, facts | answer
         #[rustfmt::skip]
@@ -166,6 +194,8 @@ mod tests {
             (Some(6), Some(4), Some(0), None, Some(4), Some(6), "continue 7"),
             (Some(6), None, Some(0), None, None, Some(6), "continue 7"),
             (Some(206), None, Some(107), None, Some(90), Some(206), "continue 207"),
+            (Some(206), Some(90), Some(107), None, Some(90), Some(206), "continue 207"),
+            (Some(206), Some(90), Some(107), None, None, Some(206), "behind"),
             // The checkpoint was deleted, or set back.
             (None, None, None, None, Some(6), Some(6), "rewound bronze"),
             (None, None, None, None, None, Some(6), "rewound facts"),

@@ -52,6 +52,7 @@ pub fn commit_record(n: i64, delta_version: Option<i64>) -> CommitRecord {
         batch_id: BatchId(n),
         attempt: 0,
         delta_version,
+        last_with_rows: delta_version.map(|_| BatchId(n)),
         end: offset(n * 10 + 10),
         chain: String::new(),
         last_event: None,

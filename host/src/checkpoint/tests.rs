@@ -183,8 +183,38 @@ fn pruning_waits_for_the_facts() {
     assert_eq!(kept().len(), 100);
     assert_eq!(std::fs::read_dir(folder.path().join("offsets")).unwrap().count(), 100);
     let state = checkpoint.latest().unwrap();
+    // As an older sluice wrote them, without the newest batch with rows.
     assert_eq!((state.last_with_rows, state.oldest_kept), (None, Some(BatchId(50))));
     assert_eq!(checkpoint.reader().commits_after(Some(BatchId(147))).unwrap().len(), 2);
+}
+
+#[test]
+fn a_batch_with_rows_is_known_after_its_commit_is_pruned() {
+    let folder = tempfile::tempdir().unwrap();
+    let checkpoint = open(folder.path());
+    for n in 0..150 {
+        checkpoint.plan(&planned(n, 0)).unwrap();
+        let record = CommitRecord {
+            last_with_rows: (n >= 1).then_some(BatchId(1)),
+            ..commit_record(n, (n == 1).then_some(1))
+        };
+        checkpoint.commit(&record).unwrap();
+    }
+    checkpoint.prune(Some(BatchId(149))).unwrap();
+    let state = checkpoint.latest().unwrap();
+    assert_eq!(
+        (state.last_with_rows, state.oldest_kept),
+        (Some(BatchId(1)), Some(BatchId(50)))
+    );
+    // Bronze was deleted, or restored to before that batch.
+    for bronze in [None, Some(BatchId(0))] {
+        let error = reconcile(&state, bronze, Some(BatchId(149))).unwrap_err();
+        assert!(
+            matches!(error, StateError::BronzeBehind { done: BatchId(1), .. }),
+            "{error}"
+        );
+    }
+    assert!(reconcile(&state, Some(BatchId(1)), Some(BatchId(149))).is_ok());
 }
 
 #[test]

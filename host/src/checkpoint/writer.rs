@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use super::files;
 use super::records::{CommitRecord, FORMAT, Owner, PlannedBatch, StreamIdentity};
 use super::{CheckpointError, CheckpointReader, CheckpointState};
-use crate::identity::BatchId;
+use crate::identity::{BatchId, host_name};
 use crate::lake::LakeError;
 use crate::lake::durable::{self, Published};
 use crate::lsn::UtcMicros;
@@ -248,15 +248,4 @@ fn same_json(a: &PlannedBatch, b: &PlannedBatch) -> bool {
 
 fn hex_sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// The host's name for people; a container sets `HOSTNAME`.
-fn host_name() -> String {
-    let from_file = || std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
-    let name = from_file()
-        .or_else(|| std::env::var("HOSTNAME").ok())
-        .or_else(|| std::env::var("COMPUTERNAME").ok());
-    name.map(|name| name.trim().to_owned())
-        .filter(|name| !name.is_empty())
-        .unwrap_or_else(|| "unknown".to_owned())
 }

@@ -1,0 +1,151 @@
+//! A batch that is in bronze, or that had no rows, becomes `commits/<n>`: after its attempt, or because it is found there.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::checkpoint::{CommitRecord, PlannedBatch, StateError};
+use crate::facts::FactsRow;
+use crate::failpoint;
+use crate::identity::BatchId;
+use crate::lake::BronzeTable;
+use crate::lsn::UtcMicros;
+use crate::report::Event;
+
+use super::StreamError;
+use super::open::{OpenTable, blocking};
+
+impl OpenTable {
+    /// The facts of a batch that bronze has already: an attempt whose reply was lost, or after which the process died.
+    /// Nothing of it is read again, so it does not matter whether the source still has it.
+    pub(super) async fn in_bronze(&self, planned: &PlannedBatch) -> Result<Option<FactsRow>, StreamError> {
+        find(&self.bronze, planned).await
+    }
+
+    /// Ends the batch that an earlier run began, when bronze has it: before the source or the chain matter.
+    pub(super) async fn end_what_bronze_has(&mut self) -> Result<Option<Arc<CommitRecord>>, StreamError> {
+        let Some(planned) = self.open_batch.clone() else {
+            return Ok(None);
+        };
+        let Some(facts) = self.retried(|| self.in_bronze(&planned)).await? else {
+            return Ok(None);
+        };
+        let record = self.record(&planned, facts).await?;
+        self.open_batch = None;
+        Ok(Some(record))
+    }
+
+    /// Writes `commits/<n>` and moves on.
+    pub(super) async fn record(
+        &mut self,
+        planned: &PlannedBatch,
+        facts: FactsRow,
+    ) -> Result<Arc<CommitRecord>, StreamError> {
+        if facts.delta_version.is_none() {
+            // Bronze hears nothing of this batch, so the fence is looked at here.
+            let fencing = self.checkpoint.fencing();
+            self.retried(|| async { Ok(self.bronze.check_owner(fencing).await?) })
+                .await?;
+        } else {
+            self.last_with_rows = Some(planned.batch_id);
+        }
+        let events = self.chain_event(planned, number(facts.rows));
+        let newest_event = self.next_event + i64::try_from(events.len()).unwrap_or(0);
+        let record = Arc::new(CommitRecord {
+            format: crate::checkpoint::FORMAT,
+            batch_id: planned.batch_id,
+            attempt: planned.attempt,
+            end: planned.end,
+            delta_version: facts.delta_version,
+            last_with_rows: self.last_with_rows,
+            chain: planned.chain.clone(),
+            last_event: newest_event.checked_sub(1).filter(|newest| *newest >= 0),
+            events,
+            facts,
+            committed_at: UtcMicros::now(),
+        });
+        self.retried(|| async {
+            let (checkpoint, record) = (self.checkpoint.clone(), Arc::clone(&record));
+            blocking(move || checkpoint.commit(&record)).await
+        })
+        .await?;
+        failpoint::pass(failpoint::AFTER_COMMIT_FILE);
+        self.position = Some(planned.end);
+        self.recorded = Some(planned.end);
+        self.next_batch = BatchId(planned.batch_id.0 + 1);
+        self.next_event = newest_event;
+        self.last_chain = Some(record.chain.clone());
+        self.idle_since = Instant::now();
+        let facts = &record.facts;
+        self.summary.rows += number(facts.rows);
+        self.summary.inserts += number(facts.inserts);
+        self.summary.updates += number(facts.updates);
+        self.summary.deletes += number(facts.deletes);
+        self.summary.batches += u64::from(facts.rows > Some(0));
+        Ok(record)
+    }
+
+    /// Tells of a batch that is recorded.
+    pub(super) fn tell_batch(&self, record: &CommitRecord, replayed: bool) {
+        let facts = &record.facts;
+        self.shared.tell(Event::Batch {
+            capture_instance: self.settings.capture_instance.clone(),
+            batch_id: record.batch_id,
+            rows: number(facts.rows),
+            inserts: number(facts.inserts),
+            updates: number(facts.updates),
+            deletes: number(facts.deletes),
+            end_lsn: record.end.lsn,
+            end_commit_ts: record.end.commit_ts,
+            delta_version: record.delta_version,
+            duration_ms: number(facts.duration_ms),
+            replayed,
+        });
+    }
+}
+
+/// The facts of a batch that bronze has. An error when bronze has another one under its number.
+pub(super) async fn find(bronze: &BronzeTable, planned: &PlannedBatch) -> Result<Option<FactsRow>, StreamError> {
+    let Some(found) = bronze.find(planned.batch_id).await? else {
+        return Ok(None);
+    };
+    let forgotten = || StateError::CommitForgotten {
+        batch: planned.batch_id,
+    };
+    let (version, metadata) = found.commit.ok_or_else(forgotten)?;
+    check_same(planned, &metadata)?;
+    let facts = FactsRow::from_metadata(&metadata).map_err(|_| forgotten())?;
+    Ok(Some(FactsRow {
+        delta_version: Some(version),
+        ..facts
+    }))
+}
+
+/// Whether the batch that bronze has is the one that was planned: two checkpoints can count to the same number.
+fn check_same(planned: &PlannedBatch, metadata: &Value) -> Result<(), StateError> {
+    let wanted = [
+        ("batch_id", json!(planned.batch_id)),
+        ("attempt", json!(planned.attempt)),
+        ("start", json!(planned.start)),
+        ("end", json!(planned.end)),
+        ("transform", planned.provenance.clone()),
+    ];
+    for (what, planned_as) in wanted {
+        let there = &metadata[what];
+        if *there != planned_as {
+            return Err(StateError::OtherBatch {
+                batch: planned.batch_id,
+                what,
+                there: there.to_string(),
+                planned: planned_as.to_string(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// A count of a facts row.
+fn number(count: Option<i64>) -> u64 {
+    count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0)
+}

@@ -1,0 +1,122 @@
+//! What a batch's rows are, counted as they go to bronze.
+
+use std::time::Duration;
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int32Type, TimestampMicrosecondType};
+
+use crate::lsn::{Lsn, UtcMicros};
+use crate::shape::META_BEFORE;
+use crate::transform::Applied;
+
+const START_LSN: usize = 1;
+const OPERATION: usize = 3;
+const COMMIT_TS: usize = 5;
+
+/// The rows of a batch after its chain, so that `rows = inserts + 2 * updates + deletes`, and what they cost.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) rows: u64,
+    pub(super) inserts: u64,
+    pub(super) updates: u64,
+    pub(super) deletes: u64,
+    /// Rows that a transform left out.
+    pub(super) filtered: u64,
+    /// Texts in which an invalid sequence was replaced.
+    pub(super) replaced_texts: u64,
+    pub(super) first: Option<(Lsn, UtcMicros)>,
+    pub(super) last: Option<(Lsn, UtcMicros)>,
+    pub(super) transform: Duration,
+}
+
+impl Tally {
+    /// Adds a chunk. An error names the metadata column that is not what it has to be: a fault of sluice.
+    pub(super) fn note(&mut self, applied: &Applied) -> Result<(), &'static str> {
+        let batch = &applied.batch;
+        self.rows += batch.num_rows() as u64;
+        self.filtered += applied.filtered;
+        self.transform += applied.elapsed;
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let misfit = META_BEFORE[OPERATION];
+        let operations = batch.columns().get(OPERATION).ok_or(misfit)?;
+        for operation in operations.as_primitive_opt::<Int32Type>().ok_or(misfit)?.values() {
+            match operation {
+                1 => self.deletes += 1,
+                2 => self.inserts += 1,
+                4 => self.updates += 1,
+                _ => {}
+            }
+        }
+        let first = commit_at(batch, 0)?;
+        self.first.get_or_insert(first);
+        self.last = Some(commit_at(batch, batch.num_rows() - 1)?);
+        Ok(())
+    }
+}
+
+/// The commit of a row, and its time.
+fn commit_at(batch: &RecordBatch, row: usize) -> Result<(Lsn, UtcMicros), &'static str> {
+    let misfit = META_BEFORE[START_LSN];
+    let lsn = batch.columns().get(START_LSN).ok_or(misfit)?.slice(row, 1);
+    let lsn = cast(&lsn, &DataType::Utf8).map_err(|_| misfit)?;
+    let lsn = lsn.as_string_opt::<i32>().filter(|lsn| lsn.is_valid(0)).ok_or(misfit)?;
+    let lsn: Lsn = lsn.value(0).parse().map_err(|_| misfit)?;
+    let misfit = META_BEFORE[COMMIT_TS];
+    let times = batch.columns().get(COMMIT_TS).ok_or(misfit)?;
+    let times = times.as_primitive_opt::<TimestampMicrosecondType>().ok_or(misfit)?;
+    Ok((lsn, UtcMicros(times.value(row))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{Int32Array, StringArray, TimestampMicrosecondArray};
+    use arrow::datatypes::{Field, Schema};
+
+    use super::*;
+
+    fn applied(rows: &[(u8, i32)], filtered: u64) -> Applied {
+        let lsns: StringArray = rows.iter().map(|(n, _)| Some(Lsn([*n; 10]).to_string())).collect();
+        let operations: Int32Array = rows.iter().map(|(_, operation)| *operation).collect();
+        let times: TimestampMicrosecondArray = rows.iter().map(|(n, _)| Some(i64::from(*n))).collect();
+        let columns: [Arc<dyn Array>; 6] = [
+            Arc::new(lsns.clone()),
+            Arc::new(lsns.clone()),
+            Arc::new(lsns),
+            Arc::new(operations.clone()),
+            Arc::new(operations),
+            Arc::new(times),
+        ];
+        let fields: Vec<Field> = META_BEFORE
+            .iter()
+            .zip(&columns)
+            .map(|(name, column)| Field::new(*name, column.data_type().clone(), true))
+            .collect();
+        Applied {
+            batch: RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.to_vec()).unwrap(),
+            filtered,
+            elapsed: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn only_what_goes_to_bronze_counts() {
+        let mut tally = Tally::default();
+        // All of a chunk's rows left out: nothing has an LSN.
+        tally.note(&applied(&[], 7)).unwrap();
+        assert_eq!((tally.rows, tally.filtered, tally.first), (0, 7, None));
+        tally.note(&applied(&[(2, 2), (3, 3), (3, 4)], 1)).unwrap();
+        tally.note(&applied(&[(5, 1)], 0)).unwrap();
+        assert_eq!(tally.rows, tally.inserts + 2 * tally.updates + tally.deletes);
+        assert_eq!(
+            (tally.inserts, tally.updates, tally.deletes, tally.filtered),
+            (1, 1, 1, 8)
+        );
+        assert_eq!(tally.first, Some((Lsn([2; 10]), UtcMicros(2))));
+        assert_eq!(tally.last, Some((Lsn([5; 10]), UtcMicros(5))));
+    }
+}
