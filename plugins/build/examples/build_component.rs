@@ -2,17 +2,26 @@
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use sluice_component_build::{BuildRequest, build_component};
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
     let arguments: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
     let [folder, plugins] = arguments.as_slice() else {
-        return Err("usage: build_component CRATE PLUGINS".into());
+        eprintln!("usage: build_component CRATE PLUGINS");
+        return ExitCode::FAILURE;
     };
-    let to = component(folder, plugins)?;
-    println!("{}", to.display());
-    Ok(())
+    match component(folder, plugins) {
+        Ok(to) => {
+            println!("{}", to.display());
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn component(folder: &Path, plugins: &Path) -> Result<PathBuf, Box<dyn Error>> {
