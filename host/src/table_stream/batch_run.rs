@@ -236,11 +236,9 @@ impl OpenTable {
                 ..facts
             },
             // By an earlier attempt, or by somebody else: its commit tells.
-            CommitOutcome::AlreadyApplied { .. } => {
-                self.in_bronze(planned).await?.ok_or(StreamError::Task {
-                    doing: "looking for its batch in bronze",
-                })?
-            }
+            CommitOutcome::AlreadyApplied { .. } => self.in_bronze(planned).await?.ok_or(StreamError::Task {
+                doing: "looking for its batch in bronze",
+            })?,
         };
         Ok((facts, tally.replaced_texts))
     }
@@ -286,7 +284,6 @@ impl OpenTable {
         })
         .await
     }
-
 }
 
 /// Transforms and stages chunks as they come, on threads for CPU work, while the next one is read.

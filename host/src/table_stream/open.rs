@@ -15,8 +15,8 @@ use crate::source::{ChangeReader, Poll, TablePoll};
 use crate::transform::{Chain, OnError, OutputColumn, Provenance, Route, TransformSpec};
 use crate::verdict::{TableStatus, VerdictUpdate};
 
-use super::position::{self, Next};
 use super::committed;
+use super::position::{self, Next};
 use super::publish::{Committed, Publisher};
 use super::{Shared, StreamError, millis};
 
