@@ -152,6 +152,8 @@ impl BronzeTable {
             return Err(self.moved(log, *known, recorded));
         }
         let found = log.find(&self.app_id.0, batch_id.0).await?;
+        // Whoever asks for this batch knows of it from here on.
+        *known = recorded;
         Ok(Some(CommittedBatch {
             commit: found.map(|(version, text)| {
                 let value = text.and_then(|text| serde_json::from_str(&text).ok());

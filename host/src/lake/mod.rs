@@ -19,6 +19,10 @@
 //!
 //! A commit of a process that died follows the same rules: its late request competes for one number with its successor.
 //!
+//! Two processes that run one stream by mistake are told apart in the log as well ([`bronze`]): each claims a fencing
+//! number there before it reads, a number that somebody else claimed refuses it, and a batch is taken only on top of the
+//! batch that its process knows to be the newest.
+//!
 //! # Files
 //! Files are written whole and brought to the disk before the log names them; on a local path the log's entry, too, is on
 //! the disk before it has its name, so a power cut leaves no half entry and takes back no commit that was reported.

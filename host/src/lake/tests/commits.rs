@@ -214,6 +214,26 @@ async fn a_claim_without_any_answer_is_found_again_as_ones_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_commit_without_any_answer_that_arrived_is_found_and_gone_on_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = open(folder.path(), id_and_note("orders")).await.unwrap();
+    table.claim(1).await.unwrap();
+    let mut faults = vec![FailPoint::Unreadable(2); 20];
+    faults.push(FailPoint::ReplyLost);
+    *table.failpoint().await.lock().unwrap() = faults;
+    let error = commit_as(&table, 0, 1).await.unwrap_err();
+    assert!(matches!(error, LakeError::CommitUnknown { .. }), "{error}");
+    table.failpoint().await.lock().unwrap().clear();
+    let found = table.find(BatchId(0)).await.unwrap().unwrap();
+    assert_eq!(found.commit, Some((2, json!({"batch_id": 0}))));
+    assert_eq!(
+        commit_as(&table, 1, 1).await.unwrap(),
+        CommitOutcome::Committed { version: 3 }
+    );
+    assert_eq!(ids(folder.path()).await, [0, 1]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_stream_that_somebody_else_moved_on_is_not_gone_on_with() {
     let folder = tempfile::tempdir().unwrap();
     let table = open(folder.path(), id_and_note("orders")).await.unwrap();
