@@ -103,6 +103,11 @@ fn print_table(table: &TableSettings, source: &TableSource, opened: &Chain, pool
         ("trigger", trigger),
         ("max_commits_per_batch", table.max_commits_per_batch.to_string()),
         ("granularity", format!("{:?}", table.granularity).to_lowercase()),
+        ("idle_interval", format!("{:?}", table.idle_interval)),
+        (
+            "on_transform_change",
+            format!("{:?}", table.on_transform_change).to_lowercase(),
+        ),
     ] {
         let origin = match table.origins.get(key) {
             Some(Origin::Table) => "the table",
@@ -111,20 +116,26 @@ fn print_table(table: &TableSettings, source: &TableSource, opened: &Chain, pool
         };
         say!("  {key:<22} {value}  ({origin})");
     }
+    if !table.protect.is_empty() {
+        say!("  {:<22} {}", "protect", table.protect.join(", "));
+    }
     if opened.provenance().is_empty() {
         say!("  transform  none: every column goes to Delta as it is");
     }
-    for step in opened.provenance() {
+    for (step, settings) in opened.provenance().iter().zip(&table.transforms) {
         let keys: Vec<String> = step
             .keys
             .iter()
             .map(|(name, version)| format!("{name} {version}"))
             .collect();
         say!(
-            "  transform  {}  sha256 {:.16}…  wit {}{}",
+            "  transform  {}  sha256 {:.16}…  wit {}  memory {} MiB  output {} MiB  deadline {:?}{}",
             plugin_name(step),
             step.sha256,
             step.wit,
+            settings.memory_bytes >> 20,
+            settings.output_bytes >> 20,
+            settings.deadline,
             if keys.is_empty() {
                 String::new()
             } else {

@@ -11,7 +11,7 @@ use shell::{cargo, say};
 const HELP: &str = "\
 cargo xtask demo [ARGS]   set up, build, and run `sluice demo ARGS`
 cargo xtask test [ARGS]   set up, and run every test (ARGS go to the test runner)
-cargo xtask ci            set up, and run formatting, lints and every test
+cargo xtask ci            set up, and run formatting, lints, licences and every test
 cargo xtask setup         only install what a fresh machine lacks
 cargo xtask deny          check licences, sources and bans of the dependencies
 cargo xtask bench [ROWS]  measure sluice against a bare tiberius loop (release build)";
@@ -32,6 +32,8 @@ fn main() -> Result<()> {
         Some("ci") => {
             setup::run(setup::For::Tests)?;
             check()?;
+            setup::deny()?;
+            deny()?;
             test(rest)
         }
         Some("deny") => {
@@ -85,7 +87,7 @@ fn check() -> Result<()> {
 
 fn deny() -> Result<()> {
     say("checking licences, sources and bans of the dependencies …");
-    cargo(&["deny", "--offline", "check", "bans", "licenses", "sources"])
+    cargo(&["deny", "--locked", "check", "bans", "licenses", "sources"])
 }
 
 fn bench(arguments: &[String]) -> Result<()> {

@@ -72,8 +72,9 @@ pub(crate) fn run(purpose: For) -> Result<()> {
 /// `cargo deny`, when it is not there.
 pub(crate) fn deny() -> Result<()> {
     if !succeeds("cargo", &["deny", "--version"]) {
-        say("installing cargo-deny …");
-        shell::run("cargo", &["install", "cargo-deny", "--locked"])?;
+        // It reads a few files: a quick build serves as well as a fast program.
+        say("installing cargo-deny (a few minutes) …");
+        shell::run("cargo", &["install", "cargo-deny@0.20.2", "--locked", "--debug"])?;
     }
     Ok(())
 }
