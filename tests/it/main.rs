@@ -10,6 +10,7 @@
 mod harness;
 
 mod capture;
+mod check;
 mod components;
 mod crash;
 mod demo;

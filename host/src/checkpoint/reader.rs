@@ -50,6 +50,25 @@ impl CheckpointReader {
         files::read_json(&self.root.join(files::STREAM), files::ADVICE_STREAM)
     }
 
+    /// Whether there is a checkpoint. It has to be that of `wanted`.
+    pub fn expect(&self, wanted: &StreamIdentity) -> Result<bool, CheckpointError> {
+        let Some(found) = self.identity()? else {
+            return Ok(false);
+        };
+        let same = StreamIdentity {
+            format: wanted.format,
+            ..found.clone()
+        } == *wanted;
+        if same {
+            return Ok(true);
+        }
+        Err(CheckpointError::Foreign {
+            place: self.root.display().to_string(),
+            found: Box::new(found),
+            wanted: Box::new(wanted.clone()),
+        })
+    }
+
     /// The process that runs the stream, or ran it last.
     pub fn owner(&self) -> Result<Option<Owner>, CheckpointError> {
         files::read_json(&self.root.join(files::OWNER), files::ADVICE_OWNER)

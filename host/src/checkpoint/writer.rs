@@ -44,20 +44,8 @@ impl Checkpoint {
         }
         let lock = take_lock(&reader)?;
         let file = root.join(files::STREAM);
-        if files::publish_json(&file, identity)? == Published::Exists {
-            let found = reader.identity()?;
-            let found = found.ok_or_else(|| files::damaged(&file, "it is gone".to_owned(), files::ADVICE_STREAM))?;
-            if (StreamIdentity {
-                format: identity.format,
-                ..found.clone()
-            }) != *identity
-            {
-                return Err(CheckpointError::Foreign {
-                    place: root.display().to_string(),
-                    found: Box::new(found),
-                    wanted: Box::new(identity.clone()),
-                });
-            }
+        if files::publish_json(&file, identity)? == Published::Exists && !reader.expect(identity)? {
+            return Err(files::damaged(&file, "it is gone".to_owned(), files::ADVICE_STREAM));
         }
         sweep(&reader)?;
         let fencing = reader.owner()?.map_or(0, |owner| owner.fencing) + 1;

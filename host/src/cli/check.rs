@@ -1,4 +1,4 @@
-//! `sluice check`: everything that a run would find out before its first batch, and nothing written.
+//! `sluice check`: what a run would find out before its first batch, and nothing written.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::error::{Classify, ErrorKind, chain};
 use crate::fanout::key_ring;
 use crate::lake::delta_type;
 use crate::source::{Asker, Catalog, ChangeReader, StreamPool, TableSource};
-use crate::table_stream::{StreamError, plugin_name, specs};
+use crate::table_stream::{Standing, StreamError, plugin_name, specs, standing};
 use crate::transform::{Chain, Engine, KeyRing, SourceRoute};
 
 pub(super) async fn run(args: ConfigArgs) -> Result<(), Failure> {
@@ -38,7 +38,7 @@ pub(super) async fn run(args: ConfigArgs) -> Result<(), Failure> {
     for table in &settings.tables {
         say!("\n{}", table.capture_instance);
         match check_table(&catalog, &mut asker, &engine, &keys, table).await {
-            Ok((source, opened)) => print_table(table, &source, &opened, &pool),
+            Ok((source, opened, standing)) => print_table(table, &source, &opened, &standing, &pool),
             Err(error) => {
                 say!("  error: {}", chain(&error));
                 failed.push((error.kind(), table.capture_instance.0.clone()));
@@ -75,13 +75,14 @@ async fn check_table(
     engine: &Arc<Engine>,
     keys: &KeyRing,
     table: &TableSettings,
-) -> Result<(TableSource, Chain), StreamError> {
+) -> Result<(TableSource, Chain, Standing), StreamError> {
     let source = catalog.open_table(asker, &table.capture_instance).await?;
     let opened = Chain::open(engine, &source.shape, &specs(table), keys, &table.protect)?;
-    Ok((source, opened))
+    let standing = standing(table, &catalog.database, &source.shape, &opened).await?;
+    Ok((source, opened, standing))
 }
 
-fn print_table(table: &TableSettings, source: &TableSource, opened: &Chain, pool: &StreamPool) {
+fn print_table(table: &TableSettings, source: &TableSource, opened: &Chain, standing: &Standing, pool: &StreamPool) {
     let shape = &source.shape;
     say!(
         "  reads      [{}].[{}] through {}",
@@ -157,6 +158,23 @@ fn print_table(table: &TableSettings, source: &TableSource, opened: &Chain, pool
     }
     let reader = ChangeReader::new(pool.clone(), Arc::new(shape.clone()));
     say!("  statement  {}", reader.statement());
+    say!("  state      {}", describe_standing(standing));
+}
+
+/// Where a run would go on.
+fn describe_standing(standing: &Standing) -> String {
+    let mut text = match (&standing.last, standing.has_bronze) {
+        (Some((batch, end)), _) => format!("batch {batch} is done, up to {} ({})", end.lsn, end.commit_ts),
+        (None, true) => "nothing is done yet; the bronze table is there and fits".to_owned(),
+        (None, false) => "nothing is done yet".to_owned(),
+    };
+    if let Some(open) = standing.open {
+        text.push_str(&format!("; batch {open} was begun, and the next run finishes it"));
+    }
+    if let Some(owner) = &standing.owner {
+        text.push_str(&format!("; {owner} runs it now"));
+    }
+    text
 }
 
 fn describe_route(route: Option<&SourceRoute>, opened: &Chain) -> String {

@@ -16,6 +16,9 @@ use super::{LakeError, Location};
 use crate::identity::{AppId, BatchId, CaptureInstance};
 use crate::shape::{META_AFTER, META_BEFORE};
 
+/// What tells a bronze table from others.
+const KEY_COLUMNS: [&str; 3] = ["_start_lsn", "_seqval", "_operation"];
+
 /// What a stream writes to bronze.
 #[derive(Clone, Debug)]
 pub struct BronzeSpec {
@@ -101,7 +104,7 @@ impl BronzeTable {
             },
         )
         .await?;
-        check_kind(&table, log.schema(), "bronze", &["_start_lsn", "_seqval", "_operation"])?;
+        check_kind(&table, log.schema(), "bronze", &KEY_COLUMNS)?;
         fit(&table, log.schema(), &columns, tail)?;
         let ids = [spec.app_id.0.clone(), owner_id(&spec.app_id)];
         log.follow(&ids).await?;
@@ -120,6 +123,21 @@ impl BronzeTable {
             columns,
             tail,
         })
+    }
+
+    /// Whether the table is there. It has to be one that [`BronzeTable::open`] would take; nothing is written.
+    pub async fn fits(location: &str, spec: &BronzeSpec) -> Result<bool, LakeError> {
+        let location = Location::parse(location)?;
+        let table = location.to_string();
+        check_names(&table, &spec.columns)?;
+        let (columns, tail) = bronze_columns(&spec.columns, spec.omitted);
+        delta_schema(&table, &columns)?;
+        let Some(log) = DeltaLog::open(&location).await? else {
+            return Ok(false);
+        };
+        check_kind(&table, log.schema(), "bronze", &KEY_COLUMNS)?;
+        fit(&table, log.schema(), &columns, tail)?;
+        Ok(true)
     }
 
     /// Where the table is.

@@ -18,6 +18,7 @@ mod position;
 mod publish;
 mod record;
 mod retrying;
+mod standing;
 mod tally;
 
 use std::collections::BTreeMap;
@@ -40,8 +41,9 @@ use crate::verdict::VerdictWriter;
 
 pub use error::StreamError;
 use open::OpenTable;
-pub(crate) use open::{plugin_name, specs};
+pub(crate) use open::specs;
 use position::Next;
+pub(crate) use standing::{Standing, plugin_name, standing};
 
 /// What all streams of a process share.
 pub struct Shared {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::checkpoint::{Checkpoint, CheckpointError, CommitRecord, PlannedBatch, Resume, StreamIdentity, reconcile};
-use crate::config::{OnTransformChange, TableSettings};
+use crate::config::TableSettings;
 use crate::facts::{FactsEntry, FactsKey, RecordedFacts};
 use crate::identity::{BatchId, CaptureInstance};
 use crate::lake::{BronzeSpec, BronzeTable, Column};
@@ -12,12 +12,13 @@ use crate::lsn::{Lsn, Offset, UtcMicros};
 use crate::report::{Event, TableSummary};
 use crate::shape::TableShape;
 use crate::source::{ChangeReader, Poll, TablePoll};
-use crate::transform::{Chain, OnError, OutputColumn, Provenance, Route, TransformSpec};
+use crate::transform::{Chain, OnError, OutputColumn, Route, TransformSpec};
 use crate::verdict::{TableStatus, VerdictUpdate};
 
 use super::committed;
 use super::position::{self, Next};
 use super::publish::{Committed, Publisher};
+use super::standing::{chain_may_go_on, plugin_name};
 use super::{Shared, StreamError, millis};
 
 /// A table that is ready to stream.
@@ -84,24 +85,10 @@ impl OpenTable {
                 doing: "opening its components",
             })??
         };
-        let identity = StreamIdentity::new(
-            settings.app_id.clone(),
-            &shared.catalog.database,
-            &shape.schema,
-            &shape.table,
-        );
+        let identity = identity(settings, &shared.catalog.database, &shape);
         let location = settings.checkpoint.display().to_string();
         let mut checkpoint = blocking(move || Checkpoint::open(&location, &identity)).await?;
-        let bronze = BronzeTable::open(
-            &settings.target.display().to_string(),
-            BronzeSpec {
-                capture_instance: settings.capture_instance.clone(),
-                app_id: settings.app_id.clone(),
-                columns: chain.output().iter().map(bronze_column).collect(),
-                omitted: false,
-            },
-        )
-        .await?;
+        let bronze = BronzeTable::open(&settings.target.display().to_string(), bronze_spec(settings, &chain)).await?;
         let facts = shared.facts_of(settings)?;
         let verdicts = shared.verdicts_of(settings)?;
         let recorded_facts = facts.table.recorded(&settings.app_id).await?;
@@ -176,7 +163,7 @@ impl OpenTable {
         let ended = self.end_what_bronze_has().await?;
         let last = self.last_commit.take();
         let last = ended.as_deref().or(last.as_ref());
-        self.check_chain(last)?;
+        chain_may_go_on(&self.settings, &self.chain, self.open_batch.as_ref(), last)?;
         self.publish_what_is_missing(last).await?;
         self.shared.tell(Event::Opened {
             capture_instance: self.settings.capture_instance.clone(),
@@ -265,35 +252,6 @@ impl OpenTable {
         self.summary.finalized_until = self.publisher.close().await?;
         self.summary.at(self.recorded);
         Ok(self.summary)
-    }
-
-    /// The chain must be the one of the last batch, unless the user said otherwise; an open batch is only ever replayed
-    /// with the chain that it was planned with.
-    fn check_chain(&self, last: Option<&CommitRecord>) -> Result<(), StreamError> {
-        let is = describe(self.chain.provenance());
-        if let Some(open) = &self.open_batch
-            && open.chain != self.chain.digest()
-        {
-            return Err(StreamError::ReplayChanged {
-                batch: open.batch_id.0,
-                was: describe_json(&open.provenance.to_string()),
-                is,
-            });
-        }
-        match last {
-            Some(record)
-                if record.chain != self.chain.digest()
-                    && self.open_batch.is_none()
-                    && self.settings.on_transform_change == OnTransformChange::Fail =>
-            {
-                Err(StreamError::TransformChanged {
-                    batch: record.batch_id.0,
-                    was: describe_json(record.facts.transform.as_deref().unwrap_or_default()),
-                    is,
-                })
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Facts and events that a crash kept from the facts table are written again from the checkpoint, and the verdict after
@@ -385,49 +343,27 @@ pub(crate) fn specs(settings: &TableSettings) -> Vec<TransformSpec> {
         .collect()
 }
 
+/// Whose checkpoint it is.
+pub(super) fn identity(settings: &TableSettings, database: &str, shape: &TableShape) -> StreamIdentity {
+    StreamIdentity::new(settings.app_id.clone(), database, &shape.schema, &shape.table)
+}
+
+/// The bronze table that the chain needs.
+pub(super) fn bronze_spec(settings: &TableSettings, chain: &Chain) -> BronzeSpec {
+    BronzeSpec {
+        capture_instance: settings.capture_instance.clone(),
+        app_id: settings.app_id.clone(),
+        columns: chain.output().iter().map(bronze_column).collect(),
+        omitted: false,
+    }
+}
+
 fn bronze_column(column: &OutputColumn) -> Column {
     let comment = match &column.from {
         Route::Passed { source } => format!("column {source} of the source, unchanged"),
         Route::Computed { how, .. } => format!("computed: {how}"),
     };
     Column::new(&column.name, column.data_type.clone(), comment)
-}
-
-/// `mask@0.1.0`.
-pub(crate) fn plugin_name(provenance: &Provenance) -> String {
-    format!("{}@{}", provenance.plugin, provenance.version)
-}
-
-/// A chain in one line, with what its digest depends on.
-fn describe(provenance: &[Provenance]) -> String {
-    if provenance.is_empty() {
-        return "no transform".to_owned();
-    }
-    let steps: Vec<String> = provenance
-        .iter()
-        .map(|step| {
-            let keys: Vec<String> = step
-                .keys
-                .iter()
-                .map(|(name, version)| format!("{name}={version}"))
-                .collect();
-            format!(
-                "{} (component {:.12}, configuration {:.12}{}{})",
-                plugin_name(step),
-                step.sha256,
-                step.config_sha256,
-                if keys.is_empty() { "" } else { ", keys " },
-                keys.join(" ")
-            )
-        })
-        .collect();
-    steps.join(" → ")
-}
-
-fn describe_json(provenance: &str) -> String {
-    serde_json::from_str::<Vec<Provenance>>(provenance)
-        .map(|steps| describe(&steps))
-        .unwrap_or_else(|_| "a chain that this version cannot read".to_owned())
 }
 
 /// Runs what blocks on local files off the runtime's threads.

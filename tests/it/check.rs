@@ -1,0 +1,79 @@
+//! `sluice check` finds what a run would stop at, and writes nothing.
+
+use crate::harness::{Project, Server, files_under};
+
+async fn server() -> Server {
+    let server = Server::start(&[]);
+    server.database("sales").await;
+    server
+        .table("sales", "a", "id int NOT NULL PRIMARY KEY, v nvarchar(20) NULL")
+        .await;
+    server
+        .table("sales", "b", "id bigint NOT NULL PRIMARY KEY, w date NULL")
+        .await;
+    server.exec("sales", "INSERT INTO dbo.a VALUES (1, N'x')").await;
+    server.exec("sales", "INSERT INTO dbo.b VALUES (1, '2024-01-01')").await;
+    server
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_says_where_a_run_would_go_on_and_writes_nothing() {
+    let server = server().await;
+    let project = Project::new(&server, "sales").table("dbo_a", "");
+    let before = files_under(project.path());
+    let check = project.run("check", &[]).ok();
+    assert!(
+        check.stdout.contains("state      nothing is done yet\n"),
+        "{}",
+        check.stdout
+    );
+    assert!(
+        check.stdout.contains("1 of 1 tables are ready to run"),
+        "{}",
+        check.stdout
+    );
+    assert_eq!(files_under(project.path()), before);
+
+    let end = project.once().ok().table("dbo_a")["end_lsn"].clone();
+    let before = files_under(project.path());
+    let check = project.run("check", &[]).ok();
+    let line = format!("is done, up to {}", end.as_str().expect("an LSN"));
+    assert!(check.stdout.contains(&line), "{line} in {}", check.stdout);
+    assert_eq!(files_under(project.path()), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_chain_and_a_table_that_does_not_fit_stop_it_as_they_stop_a_run() {
+    let server = server().await;
+    let mut project = Project::new(&server, "sales").table("dbo_a", "");
+    project.once().ok();
+    let plain = "capture_instance = \"dbo_a\"\n";
+    let dropping =
+        format!("{plain}[[table.transform]]\nplugin = \"map\"\nconfig = {{ columns = {{ v = {{ drop = true }} }} }}\n");
+    project.edit(plain, &dropping);
+    same_as_a_run(&project, "on_transform_change");
+
+    // Another table, with a checkpoint of its own, into the bronze table of the first.
+    project.edit(&dropping, plain);
+    let mut other = project.table(
+        "dbo_b",
+        "target = \"lake/bronze/dbo_a\"\nfacts_table = \"other/facts\"\ncontrol_table = \"other/control\"",
+    );
+    other.edit("\n[[table]]\ncapture_instance = \"dbo_a\"\n", "\n");
+    same_as_a_run(&other, "lake/bronze/dbo_a");
+}
+
+/// The same exit code, and the same sentence.
+fn same_as_a_run(project: &Project, words: &str) {
+    let check = project.run("check", &[]);
+    let run = project.run("run", &["--once"]);
+    assert_ne!(check.code, 0, "{}", check.stdout);
+    assert_eq!(check.code, run.code, "{}\n{}", check.stdout, run.stdout);
+    let error = check
+        .stdout
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("error: "))
+        .unwrap_or_else(|| panic!("{}\n{}", check.stdout, check.stderr));
+    assert!(error.contains(words), "{error}");
+    assert!(run.stdout.contains(error), "{error}\n{}", run.stdout);
+}
