@@ -23,7 +23,7 @@ async fn it_says_where_a_run_would_go_on_and_writes_nothing() {
     let before = files_under(project.path());
     let check = project.run("check", &[]).ok();
     assert!(
-        check.stdout.contains("state      nothing is done yet\n"),
+        check.stdout.contains("state      nothing is done yet: a run begins"),
         "{}",
         check.stdout
     );

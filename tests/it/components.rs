@@ -256,6 +256,14 @@ async fn files_that_are_no_plugin_are_refused_by_name() {
         ("garbage", file("garbage.wasm", b"\0asm nonsense"), "garbage.wasm"),
         ("empty", file("empty.wasm", b""), "empty.wasm"),
     ];
+    // Nobody writes into it: whoever opens it would wait.
+    let pipe = project(&server, "pipe", "{}", "");
+    let made = std::process::Command::new("mkfifo")
+        .arg(pipe.path().join("plugins/pipe.wasm"))
+        .status();
+    assert!(made.is_ok_and(|status| status.success()), "mkfifo");
+    let (_, error) = refused(&pipe, "pipe", "pipe");
+    assert!(error.contains("it is no regular file"), "{error}");
     for (name, path, reason) in cases {
         let project = project(&server, name, "{}", "");
         project.plugin(name, &path);

@@ -22,4 +22,5 @@ mod loss;
 mod output;
 mod ownership;
 mod retries;
+mod state;
 mod types;

@@ -9,7 +9,7 @@ use crate::config::{Origin, Settings, TableSettings, Trigger};
 use crate::error::{Classify, ErrorKind, chain};
 use crate::fanout::key_ring;
 use crate::lake::delta_type;
-use crate::source::{Asker, Catalog, ChangeReader, StreamPool, TableSource};
+use crate::source::{Asker, Catalog, ChangeReader, StreamPool, TableSource, check_history};
 use crate::table_stream::{Standing, StreamError, plugin_name, specs, standing};
 use crate::transform::{Chain, Engine, KeyRing, SourceRoute};
 
@@ -79,6 +79,9 @@ async fn check_table(
     let source = catalog.open_table(asker, &table.capture_instance).await?;
     let opened = Chain::open(engine, &source.shape, &specs(table), keys, &table.protect)?;
     let standing = standing(table, &catalog.database, &source.shape, &opened).await?;
+    if let Some((_, end)) = standing.last {
+        check_history(asker, &source.shape.capture_instance, end).await?;
+    }
     Ok((source, opened, standing))
 }
 
@@ -161,12 +164,14 @@ fn print_table(table: &TableSettings, source: &TableSource, opened: &Chain, stan
     say!("  state      {}", describe_standing(standing));
 }
 
+const NOTHING_DONE: &str = "nothing is done yet: a run begins at the first recorded change and copies no older rows";
+
 /// Where a run would go on.
 fn describe_standing(standing: &Standing) -> String {
     let mut text = match (&standing.last, standing.has_bronze) {
         (Some((batch, end)), _) => format!("batch {batch} is done, up to {} ({})", end.lsn, end.commit_ts),
-        (None, true) => "nothing is done yet; the bronze table is there and fits".to_owned(),
-        (None, false) => "nothing is done yet".to_owned(),
+        (None, true) => format!("{NOTHING_DONE}; the bronze table is there and fits"),
+        (None, false) => NOTHING_DONE.to_owned(),
     };
     if let Some(open) = standing.open {
         text.push_str(&format!("; batch {open} was begun, and the next run finishes it"));

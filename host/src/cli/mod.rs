@@ -143,11 +143,19 @@ fn start_logging() {
 /// Whose words may hold values of rows: a component's, and those of the two drivers. They must be asked for by name.
 const SENSITIVE: [&str; 3] = ["sluice::guest", "tiberius", "mssql_tds"];
 
+/// Whose words at finer levels are gigabytes that say nothing about tables.
+const NOISY: [&str; 4] = ["cranelift", "regalloc2", "wasmtime", "h2"];
+
 fn log_filter(text: &str) -> Result<EnvFilter, String> {
     let mut directives = text.to_owned();
     for target in SENSITIVE {
         if !text.contains(target) {
             directives.push_str(&format!(",{target}=off"));
+        }
+    }
+    for target in NOISY {
+        if !text.contains(target) {
+            directives.push_str(&format!(",{target}=info"));
         }
     }
     EnvFilter::builder()

@@ -97,7 +97,7 @@ fn plain(event: &Event) -> Option<String> {
             "{capture_instance}: open at batch {next_batch}{}{}",
             position
                 .map(|lsn| format!(" after {lsn}"))
-                .unwrap_or_else(|| " from the beginning".to_owned()),
+                .unwrap_or_else(|| " from the first recorded change (older rows are not copied)".to_owned()),
             if transform.is_empty() {
                 String::new()
             } else {

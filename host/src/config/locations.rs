@@ -92,6 +92,44 @@ fn clash(
     }
 }
 
+/// A location as the store takes it: absolute where `base` is, without `.` and `..`.
+pub(super) fn parse(base: &Path, text: &str) -> Result<PathBuf, String> {
+    let path = match text.strip_prefix("file://") {
+        Some(rest) => PathBuf::from(rest),
+        None if text.contains("://") => {
+            return Err("must be a local path in this version of sluice; object stores come later".to_owned());
+        }
+        None => base.join(text),
+    };
+    let path = resolved(&path);
+    let shown = path.to_string_lossy();
+    if shown.contains(char::is_control) {
+        return Err("has a control character, such as a line break".to_owned());
+    }
+    // A store would read it as another character.
+    let encoded = |at: usize| {
+        shown
+            .get(at + 1..at + 3)
+            .is_some_and(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()))
+    };
+    if shown.match_indices('%').any(|(at, _)| encoded(at)) {
+        return Err(format!(
+            "is {shown}, with a percent sign before two hex digits; use another folder name"
+        ));
+    }
+    Ok(path)
+}
+
+/// What `{ci}` becomes in a location. An instance's name may have characters that lead elsewhere.
+pub(super) fn folder_name(capture_instance: &str) -> Result<&str, String> {
+    if capture_instance.contains(['/', '\\']) || matches!(capture_instance, "." | "..") {
+        return Err(format!(
+            "has {{ci}}, and the name of capture instance {capture_instance:?} is no folder name; set it under this table, without {{ci}}"
+        ));
+    }
+    Ok(capture_instance)
+}
+
 /// The path without `.` and `..`, by its text alone: it need not exist.
 fn resolved(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();

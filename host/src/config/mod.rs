@@ -18,6 +18,8 @@ pub use secret::Secret;
 pub use source::SourceSettings;
 pub use table::{OnTransformChange, Origin, TableSettings, TransformSettings, Trigger};
 
+pub(crate) use section::nearest;
+
 use secret::Secrets;
 use section::Section;
 use units::MIB;
@@ -425,6 +427,32 @@ control_table = "lake/ops/table_finalization"
             error.contains("table[2].target") && error.contains("target of a"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn locations_are_what_the_store_takes() {
+        let table = "[[table]]\ncapture_instance = \"a\"\n";
+        let settings = parse(&format!("{table}target = \"../x/./b/../a\"\n")).unwrap();
+        assert_eq!(settings.tables[0].target, Path::new("/x/a"));
+        for (line, words) in [
+            (
+                "target = \"50%41/a\"",
+                "table[1].target is /base/50%41/a, with a percent sign",
+            ),
+            ("target = \"a\\nb\"", "table[1].target has a control character"),
+            (
+                "checkpoint = \"s3://bucket/a\"",
+                "table[1].checkpoint must be a local path",
+            ),
+        ] {
+            let error = parse(&format!("{table}{line}\n")).unwrap_err();
+            assert!(error.contains(words), "{line}: {error}");
+        }
+        assert!(parse(&format!("{table}target = \"100%/a\"\n")).is_ok());
+        for name in ["../../evil", "a/b", "a\\b", ".."] {
+            let error = parse(&format!("[[table]]\ncapture_instance = '{name}'\n")).unwrap_err();
+            assert!(error.contains("table[1].target has {ci}"), "{error}");
+        }
     }
 
     #[test]

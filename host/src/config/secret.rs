@@ -1,8 +1,11 @@
 //! Secrets: where they come from, and a type that never shows them.
 
 use std::fmt;
+use std::io::Read;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use toml::Value;
 
@@ -83,7 +86,7 @@ pub(super) fn resolve(
         (Some((name, Value::Array(words))), None) if name == "command" => {
             let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();
             let words = words.ok_or_else(|| problem("command must be a list of strings".to_owned()))?;
-            run(&words).map_err(problem)?
+            run(&words, COMMAND_TIME).map_err(problem)?
         }
         _ => {
             return Err(problem(
@@ -97,18 +100,41 @@ pub(super) fn resolve(
     Ok(Secret(text))
 }
 
-fn run(words: &[&str]) -> Result<String, String> {
+/// How long a command may take to print its secret.
+const COMMAND_TIME: Duration = Duration::from_secs(60);
+
+fn run(words: &[&str], time: Duration) -> Result<String, String> {
     let (program, arguments) = words
         .split_first()
         .ok_or_else(|| "command must name a program".to_owned())?;
-    let output = Command::new(program)
+    let failed = |e: std::io::Error| format!("cannot run {program}: {e}");
+    let mut child = Command::new(program)
         .args(arguments)
-        .output()
-        .map_err(|e| format!("cannot run {program}: {e}"))?;
-    if !output.status.success() {
-        return Err(format!("{program} ended with {}", output.status));
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    let mut stdout = child.stdout.take();
+    let (printed, text) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let read = stdout.as_mut().map_or(Ok(0), |stdout| stdout.read_to_end(&mut bytes));
+        // Nobody waits any more when the time was over.
+        let _ = printed.send(read.map(|_| bytes));
+    });
+    let Ok(bytes) = text.recv_timeout(time) else {
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(format!(
+            "{program} printed nothing to the end within {} s and was ended",
+            time.as_secs()
+        ));
+    };
+    let bytes = bytes.map_err(failed)?;
+    let status = child.wait().map_err(failed)?;
+    if !status.success() {
+        return Err(format!("{program} ended with {status}"));
     }
-    let text = String::from_utf8(output.stdout).map_err(|_| format!("what {program} printed is not UTF-8"))?;
+    let text = String::from_utf8(bytes).map_err(|_| format!("what {program} printed is not UTF-8"))?;
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
@@ -147,6 +173,12 @@ mod tests {
         let (_, warnings) = read(r#"p = "hunter2""#).unwrap();
         assert_eq!(warnings.len(), 1);
         assert!(!warnings[0].contains("hunter2"));
+    }
+
+    #[test]
+    fn a_command_that_does_not_end_is_ended() {
+        let error = run(&["sleep", "1000"], Duration::from_millis(50)).unwrap_err();
+        assert!(error.contains("sleep printed nothing"), "{error}");
     }
 
     #[test]

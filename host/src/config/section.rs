@@ -191,7 +191,7 @@ impl<'a> Section<'a> {
 }
 
 /// The closest of `known` to `given`, when one is close enough to be meant.
-pub(super) fn nearest<'k>(given: &str, known: impl Iterator<Item = &'k str>) -> Option<String> {
+pub(crate) fn nearest<'k>(given: &str, known: impl Iterator<Item = &'k str>) -> Option<String> {
     known
         .map(|candidate| (strsim::jaro_winkler(given, candidate), candidate))
         .filter(|(score, _)| *score > 0.75)

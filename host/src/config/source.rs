@@ -66,12 +66,13 @@ impl SourceSettings {
         }
         if let Some(path) = &server_certificate
             && secrets == Secrets::Resolve
-            && !path.is_file()
         {
-            return Err(section.error(
-                "server_certificate",
-                format!("names {}, which is no file", path.display()),
-            ));
+            check_certificate(path).map_err(|problem| {
+                section.error(
+                    "server_certificate",
+                    format!("names {}, which {problem}", path.display()),
+                )
+            })?;
         }
         if trust_server_certificate {
             warnings
@@ -110,6 +111,22 @@ impl SourceSettings {
             application_name,
         })
     }
+}
+
+/// The drivers would find the same, but only while they connect.
+fn check_certificate(path: &Path) -> Result<(), String> {
+    if !path.is_file() {
+        return Err("is no file".to_owned());
+    }
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    if !matches!(extension, Some("pem" | "crt")) {
+        return Err("has no name that ends with .pem or .crt".to_owned());
+    }
+    let text = std::fs::read(path).map_err(|error| format!("cannot be read: {error}"))?;
+    if memchr::memmem::find(&text, b"-----BEGIN CERTIFICATE-----").is_none() {
+        return Err("holds no PEM certificate (-----BEGIN CERTIFICATE-----)".to_owned());
+    }
+    Ok(())
 }
 
 /// `host`, `host,port` (SQL Server's form), `host:port`, each optionally behind `tcp:`.

@@ -268,10 +268,13 @@ fn parse_table(
     let mut origins = BTreeMap::new();
     let mut pick = Picker { origins: &mut origins };
     let text = |name: &'static str, value: Option<String>| -> Result<String, ConfigError> {
-        value
+        let text = value
             .filter(|text| !text.trim().is_empty())
-            .map(|text| text.replace(CI, &ci))
-            .ok_or_else(|| section.error(name, format!("is required, here or as defaults.{name}")))
+            .ok_or_else(|| section.error(name, format!("is required, here or as defaults.{name}")))?;
+        if name != "app_id" && text.contains(CI) {
+            super::locations::folder_name(&ci).map_err(|problem| section.error(name, problem))?;
+        }
+        Ok(text.replace(CI, &ci))
     };
     let target = text("target", pick.optional("target", own.target, &defaults.target))?;
     let app_id = text("app_id", pick.optional("app_id", own.app_id, &defaults.app_id))?;
@@ -288,16 +291,7 @@ fn parse_table(
         pick.optional("control_table", own.control_table, &defaults.control_table),
     )?;
     let location = |key: &str, value: String| -> Result<PathBuf, ConfigError> {
-        if let Some(rest) = value.strip_prefix("file://") {
-            return Ok(PathBuf::from(rest));
-        }
-        if value.contains("://") {
-            return Err(section.error(
-                key,
-                "must be a local path in this version of sluice; object stores come later",
-            ));
-        }
-        Ok(base.join(value))
+        super::locations::parse(base, &value).map_err(|problem| section.error(key, problem))
     };
     Ok(TableSettings {
         target: location("target", target)?,

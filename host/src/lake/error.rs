@@ -309,6 +309,12 @@ fn delta_kind(source: &DeltaTableError) -> ErrorKind {
         | DeltaTableError::NotATable(_)
         | DeltaTableError::MetadataError(_)
         | DeltaTableError::NoSchema => ErrorKind::State,
+        // What is left of the kernel's errors once the store's are told apart: a log that it cannot make sense of.
+        DeltaTableError::KernelError(_)
+            if cause_of::<ObjectStoreError>(source).is_none() && cause_of::<std::io::Error>(source).is_none() =>
+        {
+            ErrorKind::State
+        }
         DeltaTableError::InvalidTableLocation(_) | DeltaTableError::MissingFeature { .. } => ErrorKind::Config,
         // The kernel wraps store errors in its own type, so its cause decides.
         other => match cause_of::<ObjectStoreError>(other) {

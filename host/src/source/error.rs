@@ -114,7 +114,7 @@ pub enum SourceError {
     },
     /// Changes were cleaned up before they were read.
     #[error(
-        "changes of {capture_instance} are lost: the next commit to read is from {from}, but the change table begins at {min_lsn}; CDC retention passed before they were read. Bronze is complete up to {up_to}. Decide how to go on before the stream can"
+        "changes of {capture_instance} are lost: the next commit to read is from {from}, but the change table begins at {min_lsn}; they were cleaned up before they were read (CDC retention), or CDC was disabled and enabled again. Bronze is complete up to {up_to}. To go on with what is left, give the table a new target, app_id and checkpoint, and keep the old target as history"
     )]
     Purged {
         /// The table.
@@ -140,7 +140,7 @@ pub enum SourceError {
     },
     /// The server's log is another one.
     #[error(
-        "the source does not know commit {end}, with which a planned batch of {capture_instance} ends: the server was restored or is another one. Nothing was written; point source.server at the right server, or decide on a new checkpoint and app_id"
+        "the source does not know commit {end}, up to which {capture_instance} was read or planned: the database was restored or made anew, or is another one. Nothing was written; point source.server at the right server, or give the table a new target, app_id and checkpoint"
     )]
     OtherHistory {
         /// The table.

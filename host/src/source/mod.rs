@@ -26,5 +26,5 @@ pub use catalog::{Catalog, TableSource};
 pub use changes::{ChangeReader, ChunkLimits, ReadStats};
 pub use connect::StreamPool;
 pub use error::{SourceError, UnknownInstance};
-pub use plan::{RangePlan, plan_range, replay_times};
+pub use plan::{RangePlan, check_history, plan_range, replay_times};
 pub use poller::{Poll, PollState, Poller, Registration, TablePoll};

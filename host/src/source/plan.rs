@@ -118,6 +118,42 @@ pub async fn replay_times(
     })
 }
 
+/// Whether the server's history has the position: a database that was restored or made anew may have passed its LSN
+/// meanwhile, with other commits. A commit at the position has its time; a commit that is missing, though older ones are
+/// there, was never in this history.
+pub async fn check_history(asker: &mut Asker, instance: &CaptureInstance, position: Offset) -> Result<(), SourceError> {
+    let mut question = Query::new(
+        "SELECT (SELECT MIN([start_lsn]) FROM [cdc].[lsn_time_mapping]), \
+         (SELECT [tran_end_time] FROM [cdc].[lsn_time_mapping] WHERE [start_lsn] = @P1)",
+    );
+    question.bind(position.lsn.0.to_vec());
+    let rows = asker.bound(question, DOING).await?;
+    let Some(row) = rows.first() else {
+        return Ok(());
+    };
+    let known = match (ask::lsn(row, 0, DOING)?, ask::local_micros(row, 1, DOING)?) {
+        (_, Some(local)) => same_instant(local, position.commit_ts),
+        (Some(oldest), None) => oldest > position.lsn,
+        (None, None) => true,
+    };
+    if known {
+        return Ok(());
+    }
+    Err(SourceError::OtherHistory {
+        capture_instance: instance.clone(),
+        end: position.lsn,
+    })
+}
+
+/// Whether a local time is the instant that a commit was given earlier. The offset may have been another one then, and
+/// offsets are whole quarters of an hour; a commit after the server's clock stepped back was given a later time.
+fn same_instant(local_micros: i64, commit_ts: UtcMicros) -> bool {
+    const QUARTER: i64 = 15 * 60 * 1_000_000;
+    const STEP_BACK: i64 = 5 * 1_000_000;
+    let apart = (local_micros - commit_ts.0).rem_euclid(QUARTER);
+    apart == 0 || apart >= QUARTER - STEP_BACK
+}
+
 fn times(rows: Vec<tiberius::Row>, offset_minutes: i32, after: Option<UtcMicros>) -> Result<CommitTimes, SourceError> {
     let rows = rows
         .iter()
@@ -134,4 +170,25 @@ fn times(rows: Vec<tiberius::Row>, offset_minutes: i32, after: Option<UtcMicros>
         })
         .collect::<Result<Vec<(Lsn, i64)>, SourceError>>()?;
     Ok(CommitTimes::new(rows, offset_minutes, after))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instant_is_the_same_whatever_the_offset_was() {
+        let at = UtcMicros(1_700_000_000_123_000);
+        for (apart_ms, same) in [
+            (0, true),
+            (3_600_000, true),
+            (-5_400_000, true),
+            (-2, true),
+            (-6_000, false),
+            (3, false),
+            (2_160, false),
+        ] {
+            assert_eq!(same_instant(at.0 + apart_ms * 1000, at), same, "{apart_ms}");
+        }
+    }
 }

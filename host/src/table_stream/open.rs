@@ -11,7 +11,7 @@ use crate::lake::{BronzeSpec, BronzeTable, Column};
 use crate::lsn::{Lsn, Offset, UtcMicros};
 use crate::report::{Event, TableSummary};
 use crate::shape::TableShape;
-use crate::source::{ChangeReader, Poll, TablePoll};
+use crate::source::{ChangeReader, Poll, TablePoll, check_history};
 use crate::transform::{Chain, OnError, OutputColumn, Route, TransformSpec};
 use crate::verdict::{TableStatus, VerdictUpdate};
 
@@ -161,6 +161,13 @@ impl OpenTable {
     /// Checks that the chain may go on, and catches facts and verdict up with the checkpoint.
     pub(super) async fn begin(&mut self) -> Result<(), StreamError> {
         let ended = self.end_what_bronze_has().await?;
+        if let Some(position) = self.position {
+            self.retried(|| async {
+                let mut asker = self.shared.asks.get().await?;
+                Ok(check_history(&mut asker, self.instance(), position).await?)
+            })
+            .await?;
+        }
         let last = self.last_commit.take();
         let last = ended.as_deref().or(last.as_ref());
         chain_may_go_on(&self.settings, &self.chain, self.open_batch.as_ref(), last)?;

@@ -227,7 +227,13 @@ fn protected(sources: &[String], protect: &[String]) -> Result<Vec<usize>, Table
         .cloned()
         .collect();
     if !unknown.is_empty() {
-        return Err(TableFault::UnknownProtected(unknown));
+        let nearest = unknown
+            .first()
+            .and_then(|name| crate::config::nearest(name, sources.iter().map(String::as_str)));
+        return Err(TableFault::UnknownProtected {
+            names: unknown,
+            nearest,
+        });
     }
     Ok((0..sources.len())
         .filter(|position| protect.iter().any(|name| same(&sources[*position], name)))
@@ -267,7 +273,7 @@ mod tests {
         assert_eq!(protected(&sources, &["email".to_owned()]).unwrap(), [0, 2]);
         assert_eq!(
             protected(&sources, &["mail".to_owned()]).unwrap_err().to_string(),
-            "`protect` names column `mail`, which the capture instance does not have"
+            "`protect` names column `mail`, which the capture instance does not have; did you mean `Email`?"
         );
     }
 }

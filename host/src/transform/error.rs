@@ -113,8 +113,13 @@ pub enum ConfigFault {
     )]
     Unlisted(Vec<String>),
     /// The configuration names columns that are not there.
-    #[error("the configuration names {}, which the table does not have", columns(.0))]
-    Missing(Vec<String>),
+    #[error("the configuration names {}, which the table does not have{}", columns(.names), meant(.nearest.as_deref()))]
+    Missing {
+        /// What is named.
+        names: Vec<String>,
+        /// The column that is nearest to the first.
+        nearest: Option<String>,
+    },
     /// The method does not work on a column of this type.
     #[error("column `{column}`: {reason}")]
     Unsupported {
@@ -201,8 +206,13 @@ pub enum Fault {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TableFault {
     /// `protect` names a column that is not captured.
-    #[error("`protect` names {}, which the capture instance does not have", columns(.0))]
-    UnknownProtected(Vec<String>),
+    #[error("`protect` names {}, which the capture instance does not have{}", columns(.names), meant(.nearest.as_deref()))]
+    UnknownProtected {
+        /// What is named.
+        names: Vec<String>,
+        /// The captured column that is nearest to the first.
+        nearest: Option<String>,
+    },
     /// A protected column would reach the lake as it is.
     #[error(
         "protected column `{column}` passes the transforms unchanged, as `{output}`; mask it, drop it, or take it out of \
@@ -266,7 +276,13 @@ impl fmt::Display for RowAt {
 }
 
 /// `` `a`, `b` `` with the word before it.
-pub(crate) fn columns(names: &[String]) -> String {
+pub(crate) fn meant(nearest: Option<&str>) -> String {
+    nearest
+        .map(|nearest| format!("; did you mean `{nearest}`?"))
+        .unwrap_or_default()
+}
+
+fn columns(names: &[String]) -> String {
     let word = if names.len() == 1 { "column" } else { "columns" };
     format!("{word} {}", quoted(names))
 }

@@ -151,6 +151,12 @@ fn read(path: &Path) -> Result<Arc<[u8]>, PluginError> {
         file: path.display().to_string(),
         reason,
     };
+    // Anything else may make whoever opens it wait.
+    match fs::metadata(path) {
+        Ok(metadata) if !metadata.is_file() => return Err(unreadable("it is no regular file".to_owned())),
+        Ok(_) => {}
+        Err(error) => return Err(unreadable(error.to_string())),
+    }
     let file = File::open(path).map_err(|error| unreadable(error.to_string()))?;
     let mut bytes = Vec::new();
     file.take(MAX_FILE_BYTES + 1)

@@ -138,7 +138,7 @@ impl Step {
         let wire_plan = instance
             .open(table.lend(&fields(&inputs)), &config)
             .map_err(&refused)?
-            .map_err(|error| config_fault(open_fault(error)))?;
+            .map_err(|error| config_fault(open_fault(error, &inputs)))?;
         drop(instance);
         let plan = Plan::new(&wire_plan, &inputs)
             .and_then(|plan| {
@@ -380,7 +380,7 @@ fn fields(inputs: &[Input]) -> Vec<types::SourceField<'_>> {
 }
 
 /// The component has seen names and types and its configuration, and no data, so its words may be shown, cut to a line.
-fn open_fault(error: wit::OpenError) -> ConfigFault {
+fn open_fault(error: wit::OpenError, inputs: &[Input]) -> ConfigFault {
     let reason = |text: &str| one_line(text, MAX_REASON_CHARS);
     let names = |names: Vec<String>| names.iter().take(MAX_NAMES).map(|name| one_line(name, 128)).collect();
     match error {
@@ -389,7 +389,15 @@ fn open_fault(error: wit::OpenError) -> ConfigFault {
             reason: reason(&problem.reason),
         },
         wit::OpenError::Unlisted(columns) => ConfigFault::Unlisted(names(columns)),
-        wit::OpenError::Missing(columns) => ConfigFault::Missing(names(columns)),
+        wit::OpenError::Missing(columns) => {
+            let nearest = columns
+                .first()
+                .and_then(|name| crate::config::nearest(name, inputs.iter().map(|input| input.name.as_str())));
+            ConfigFault::Missing {
+                names: names(columns),
+                nearest,
+            }
+        }
         wit::OpenError::Unsupported(problem) => ConfigFault::Unsupported {
             column: one_line(&problem.column, 128),
             reason: reason(&problem.reason),

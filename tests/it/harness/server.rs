@@ -133,10 +133,15 @@ impl Server {
 
     /// A database with CDC, and the login `reader` that may do nothing yet.
     pub async fn database(&self, name: &str) {
-        self.exec("master", &format!("CREATE DATABASE [{name}]")).await;
-        self.exec(name, "EXEC sys.sp_cdc_enable_db").await;
         self.exec("master", &format!("CREATE LOGIN [reader] WITH PASSWORD = '{PASSWORD}'"))
             .await;
+        self.database_again(name).await;
+    }
+
+    /// The same when the login is there.
+    pub async fn database_again(&self, name: &str) {
+        self.exec("master", &format!("CREATE DATABASE [{name}]")).await;
+        self.exec(name, "EXEC sys.sp_cdc_enable_db").await;
         self.exec(name, "CREATE USER [reader] FOR LOGIN [reader]").await;
     }
 

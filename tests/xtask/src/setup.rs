@@ -37,9 +37,10 @@ const PACKAGES: [Package; 5] = [
         only_tests: false,
     },
     Package {
+        // The demo suggests it, the tests use it.
         name: "freetds-bin",
         probe: ("tsql", &["-C"]),
-        only_tests: true,
+        only_tests: false,
     },
     Package {
         name: "python3-venv",

@@ -48,7 +48,7 @@ impl DemoFiles {
         Ok(files)
     }
 
-    /// Writes the configuration for a server on this port. One that a person changed is kept but for the port.
+    /// Writes the configuration for a server on this port.
     pub(super) fn write_config(&self, port: u16, small_tables: u32) -> Result<(), Failure> {
         let mut text = BASE.replace("PORT", &port.to_string());
         for i in 1..=small_tables {
@@ -63,20 +63,28 @@ fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Failure {
     Failure::new(ErrorKind::State, format!("cannot {what} {}: {error}", path.display()))
 }
 
-/// A new random secret, readable by its owner alone.
-fn write_secret(path: &Path) -> Result<(), Failure> {
+/// Writes a file that its owner alone may read.
+pub(super) fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
     use std::os::unix::fs::OpenOptionsExt;
-    let mut text = String::with_capacity(48);
-    for _ in 0..24 {
-        let _ = write!(text, "{:02x}", rand::random::<u8>());
-    }
+    // A file that is there would keep its mode.
+    let _ = std::fs::remove_file(path);
     std::fs::OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(path)
-        .and_then(|mut file| writeln!(file, "{text}"))
+        .and_then(|mut file| file.write_all(text.as_bytes()))
         .map_err(|error| cannot("write", path, &error))
+}
+
+/// A new random secret.
+fn write_secret(path: &Path) -> Result<(), Failure> {
+    let mut text = String::with_capacity(48);
+    for _ in 0..24 {
+        let _ = write!(text, "{:02x}", rand::random::<u8>());
+    }
+    text.push('\n');
+    write_private(path, &text)
 }
 
 const BASE: &str = r#"# Written by `sluice demo`, anew at each run. Try the other commands on it:

@@ -6,6 +6,9 @@ mod server;
 
 use std::path::PathBuf;
 
+use arrow::array::{AsArray, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type};
 use clap::Args;
 
 use super::Failure;
@@ -40,15 +43,7 @@ pub(super) struct DemoArgs {
 
 /// The table whose rows are masked, and the columns of it that are shown.
 const MASKED: &str = "dbo_customers";
-const SHOWN: [&str; 7] = [
-    "_operation",
-    "id",
-    "first_name",
-    "last_name",
-    "email",
-    "phone",
-    "birth_date",
-];
+const SHOWN: [&str; 6] = ["_operation", "id", "last_name", "email", "phone", "birth_date"];
 const SHOWN_ROWS: usize = 5;
 
 pub(super) async fn run(args: DemoArgs) -> Result<(), Failure> {
@@ -95,8 +90,8 @@ pub(super) async fn run(args: DemoArgs) -> Result<(), Failure> {
         return Ok(());
     }
     print_tables(&summaries);
-    print_sample(&summaries).await?;
-    print_next(&files, port);
+    let customer = print_sample(&summaries).await?;
+    print_next(&files, port, customer.unwrap_or(1));
     Ok(())
 }
 
@@ -133,33 +128,51 @@ fn print_tables(summaries: &[&TableSummary]) {
     }
 }
 
-async fn print_sample(summaries: &[&TableSummary]) -> Result<(), Failure> {
+/// Shows masked rows. The id of a customer among them that was not deleted.
+async fn print_sample(summaries: &[&TableSummary]) -> Result<Option<i64>, Failure> {
     let Some(masked) = summaries.iter().find(|summary| summary.capture_instance.0 == MASKED) else {
-        return Ok(());
+        return Ok(None);
     };
     let rows = preview(&masked.target, &SHOWN, SHOWN_ROWS).await?;
     if rows.num_rows() == 0 {
-        return Ok(());
+        return Ok(None);
     }
+    let customer = present(&rows);
     let table = arrow::util::pretty::pretty_format_batches(&[rows])
         .map_err(|error| Failure::new(ErrorKind::Internal, format!("cannot show the sample: {error}")))?;
-    say!("\nThe newest rows of {MASKED} as they stand in Delta (there is no other copy):\n{table}");
-    Ok(())
+    say!(
+        "\nThe newest changes of {MASKED} as they stand in Delta (1 delete, 2 insert, 3 before an update, 4 after it). \
+         No unmasked copy is in the lake:\n{table}"
+    );
+    Ok(customer)
 }
 
-fn print_next(files: &DemoFiles, port: u16) {
-    let dir = files.dir.display();
+/// The newest customer among the rows whose last change is no delete.
+fn present(rows: &RecordBatch) -> Option<i64> {
+    let ids = cast(rows.column_by_name("id")?, &DataType::Int64).ok()?;
+    let ids = ids.as_primitive_opt::<Int64Type>()?;
+    let operations = cast(rows.column_by_name("_operation")?, &DataType::Int64).ok()?;
+    let operations = operations.as_primitive_opt::<Int64Type>()?;
+    let deleted = |id: i64| (0..rows.num_rows()).any(|row| ids.value(row) == id && operations.value(row) == 1);
+    ids.values().iter().rev().copied().find(|id| !deleted(*id))
+}
+
+fn print_next(files: &DemoFiles, port: u16, customer: i64) {
+    let dir = server::quoted(&files.dir);
+    let config = server::quoted(&files.config);
     let sluice = server::program("sluice");
     let lake = files.lake.display();
     say!("\nDelta tables: {lake}/bronze/*, {lake}/ops/ingestion_facts, {lake}/ops/table_finalization");
     say!("\nMore changes (only those are read), and how far each table is:");
     say!("  {sluice} demo --dir {dir}");
-    say!("  {sluice} status -c {dir}/sluice.toml");
-    say!("\nStart the server again, watch the tables, and change a row with any SQL client:");
-    say!("  {} &", server::command_line(files, port));
-    say!("  {sluice} run -c {dir}/sluice.toml &");
+    say!("  {sluice} status -c {config}");
+    say!("\nStart the server again; Ctrl-C ends it:");
+    say!("  {}", server::command_line(files, port));
+    say!("In a second terminal, watch the tables:");
+    say!("  {sluice} run -c {config}");
+    say!("In a third, change a row with any SQL client, here FreeTDS, and see an update arrive as two rows:");
     say!(
-        "  printf \"UPDATE dbo.customers SET city = N'Here' WHERE id = 1\\nGO\\n\" | tsql -H 127.0.0.1 -p {port} -U sa -P $(cat {}) -D shop",
-        files.password.display()
+        "  printf \"UPDATE dbo.customers SET email = N'new@example.org' WHERE id = {customer}\\nGO\\n\" | tsql -H 127.0.0.1 -p {port} -U sa -P $(cat {}) -D shop",
+        server::quoted(&files.password)
     );
 }

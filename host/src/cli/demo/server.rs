@@ -6,7 +6,7 @@ use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-use super::files::{DemoFiles, READER, SHOP_TABLES};
+use super::files::{DemoFiles, READER, SHOP_TABLES, write_private};
 use crate::cli::Failure;
 use crate::error::ErrorKind;
 
@@ -23,8 +23,8 @@ impl StandIn {
     /// Starts the server, fills the shop, and waits until it takes connections.
     pub(super) async fn start(files: &DemoFiles, rows: u64, seed: u64, small_tables: u32) -> Result<StandIn, Failure> {
         let grants = files.server_data.with_extension("grants.sql");
-        std::fs::write(&grants, grant_script(files, small_tables)?)
-            .map_err(|error| Failure::new(ErrorKind::State, format!("cannot write {}: {error}", grants.display())))?;
+        // It creates the reader's login, with its password.
+        write_private(&grants, &grant_script(files, small_tables)?)?;
         let program = find()?;
         let password = read(&files.password)?;
         let mut child = Command::new(&program)
@@ -69,10 +69,13 @@ impl StandIn {
                 if let Some(mut stderr) = child.stderr.take() {
                     let _ = stderr.read_to_string(&mut said).await;
                 }
-                Err(Failure::new(
-                    ErrorKind::Internal,
-                    format!("the stand-in server ended before it was ready: {}", said.trim()),
-                ))
+                let mut message = format!("the stand-in server ended before it was ready: {}", said.trim());
+                let mut kind = ErrorKind::Internal;
+                if said.contains("in use by another") {
+                    kind = ErrorKind::State;
+                    message.push_str("; for a second demo beside it, use --dir");
+                }
+                Err(Failure::new(kind, message))
             }
         }
     }
@@ -97,11 +100,22 @@ impl StandIn {
 pub(super) fn command_line(files: &DemoFiles, port: u16) -> String {
     format!(
         "MSSQL_SIM_PASSWORD=$(cat {}) {} --listen 127.0.0.1:{port} --data {} --user sa --cert-out {}",
-        files.password.display(),
+        quoted(&files.password),
         program("mssql-sim"),
-        files.server_data.display(),
-        files.certificate.display()
+        quoted(&files.server_data),
+        quoted(&files.certificate)
     )
+}
+
+/// A path as a shell takes it for one word.
+pub(super) fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%".contains(c);
+    if text.chars().all(plain) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
 }
 
 /// How a person calls a binary that stands where this one does: as short as the working directory allows.
@@ -112,8 +126,8 @@ pub(super) fn program(name: &str) -> String {
     let path = own.with_file_name(name);
     let here = std::env::current_dir().ok();
     match here.as_deref().and_then(|here| path.strip_prefix(here).ok()) {
-        Some(relative) => relative.display().to_string(),
-        None => path.display().to_string(),
+        Some(relative) => quoted(relative),
+        None => quoted(&path),
     }
 }
 

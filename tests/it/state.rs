@@ -1,0 +1,90 @@
+//! What is not as an earlier run left it: another database behind the same name, a damaged table, a path by a detour.
+
+use std::process::Command;
+
+use crate::harness::{Project, Server, finish, rows_of, sluice_binary};
+
+async fn fill(server: &Server, ids: std::ops::Range<u32>) {
+    server
+        .table("sales", "t", "id int NOT NULL PRIMARY KEY, v int NULL")
+        .await;
+    for id in ids {
+        server
+            .exec("sales", &format!("INSERT INTO dbo.t VALUES ({id}, 1)"))
+            .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_was_made_anew_is_not_taken_for_the_old_one() {
+    let server = Server::start(&[]);
+    server.database("sales").await;
+    fill(&server, 1..6).await;
+    let project = Project::new(&server, "sales").table("dbo_t", "");
+    let end = project.once().ok().table("dbo_t")["end_lsn"].clone();
+
+    server.exec("master", "DROP DATABASE [sales]").await;
+    server.database_again("sales").await;
+    fill(&server, 101..108).await;
+    let max = server
+        .query("sales", "SELECT CONVERT(varchar(30), sys.fn_cdc_get_max_lsn(), 1)")
+        .await;
+    let max: &str = max[0].get(0).expect("an LSN");
+    assert!(Some(max) > end.as_str(), "{max} has passed {end}");
+    // It keeps failing, and check says the same.
+    for (command, arguments) in [("run", &["--once"][..]), ("check", &[]), ("run", &["--once"])] {
+        let run = project.run(command, arguments);
+        assert_eq!(run.code, 7, "{}\n{}", run.stdout, run.stderr);
+        let said = format!("the source does not know commit {}", end.as_str().expect("an LSN"));
+        assert!(run.stdout.contains(&said), "{}", run.stdout);
+    }
+    let rows = rows_of(&project.bronze("dbo_t"), &["_start_lsn"]).expect("rows");
+    assert_eq!(rows.numbers("id"), [1, 2, 3, 4, 5], "nothing of the other history");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_log_of_bronze_is_a_state_error_and_stops_the_table_alone() {
+    let server = Server::start(&[]);
+    server.database("sales").await;
+    fill(&server, 1..4).await;
+    server.table("sales", "beside", "id int NOT NULL PRIMARY KEY").await;
+    let project = Project::new(&server, "sales")
+        .table("dbo_t", "")
+        .table("dbo_beside", "");
+    project.once().ok();
+    server.exec("sales", "INSERT INTO dbo.beside VALUES (1)").await;
+    let log = project.bronze("dbo_t").join("_delta_log/00000000000000000000.json");
+    let text = std::fs::read(&log).expect("readable");
+    std::fs::write(&log, &text[..text.len() / 2]).expect("written");
+    let run = project.once();
+    assert_eq!(run.code, 7, "{}\n{}", run.stdout, run.stderr);
+    assert_eq!(run.table("dbo_beside")["rows"], 1, "the other goes on");
+    let failure = run.failure("dbo_t");
+    assert!(failure["error"].as_str().expect("text").contains("dbo_t"), "{failure}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configuration_by_a_detour_is_the_same_configuration() {
+    let server = Server::start(&[]);
+    server.database("sales").await;
+    fill(&server, 1..3).await;
+    let project = Project::new(&server, "sales").table("dbo_t", "");
+    let folder = project.path().join("somewhere");
+    std::fs::create_dir(&folder).expect("created");
+    for rows in [2, 0] {
+        let run = finish(
+            Command::new(sluice_binary())
+                .args(["run", "--once", "--json", "-c", "../sluice.toml"])
+                .current_dir(&folder)
+                .output()
+                .expect("sluice starts"),
+        )
+        .ok();
+        assert_eq!(run.table("dbo_t")["rows"], rows);
+    }
+    assert_eq!(
+        project.once().ok().table("dbo_t")["rows"],
+        0,
+        "by the straight way, too"
+    );
+}
