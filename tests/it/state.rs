@@ -88,3 +88,23 @@ async fn a_configuration_by_a_detour_is_the_same_configuration() {
         "by the straight way, too"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_position_from_the_hour_in_which_the_clock_went_back_is_known_again() {
+    let dir = crate::harness::scratch();
+    let server = Server::on(dir.path(), &["--utc-offset", "60"]);
+    server.database("sales").await;
+    fill(&server, 1..3).await;
+    drop(server);
+    // Read with the new offset, the first commits are an hour late, and what follows is given no earlier time.
+    let server = Server::on(dir.path(), &["--utc-offset", "0"]);
+    let project = Project::new(&server, "sales").table("dbo_t", "");
+    assert_eq!(project.once().ok().table("dbo_t")["rows"], 2);
+    for id in 3..6 {
+        server
+            .exec("sales", &format!("INSERT INTO dbo.t VALUES ({id}, 1)"))
+            .await;
+        assert_eq!(project.once().ok().table("dbo_t")["rows"], 1, "{id}");
+    }
+    project.run("check", &[]).ok();
+}

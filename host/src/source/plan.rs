@@ -124,15 +124,20 @@ pub async fn replay_times(
 pub async fn check_history(asker: &mut Asker, instance: &CaptureInstance, position: Offset) -> Result<(), SourceError> {
     let mut question = Query::new(
         "SELECT (SELECT MIN([start_lsn]) FROM [cdc].[lsn_time_mapping]), \
-         (SELECT [tran_end_time] FROM [cdc].[lsn_time_mapping] WHERE [start_lsn] = @P1)",
+         (SELECT [tran_end_time] FROM [cdc].[lsn_time_mapping] WHERE [start_lsn] = @P1), \
+         DATEPART(TZOFFSET, SYSDATETIMEOFFSET())",
     );
     question.bind(position.lsn.0.to_vec());
     let rows = asker.bound(question, DOING).await?;
     let Some(row) = rows.first() else {
         return Ok(());
     };
+    let offset: i32 = row.try_get(2).map_err(|e| ask::unexpected(e, DOING))?.unwrap_or(0);
     let known = match (ask::lsn(row, 0, DOING)?, ask::local_micros(row, 1, DOING)?) {
-        (_, Some(local)) => same_instant(local, position.commit_ts),
+        // Where the clock went back, a position has the time of an earlier commit. A commit made anew is later than both.
+        (_, Some(local)) => {
+            local - i64::from(offset) * 60_000_000 <= position.commit_ts.0 || same_instant(local, position.commit_ts)
+        }
         (Some(oldest), None) => oldest > position.lsn,
         (None, None) => true,
     };
