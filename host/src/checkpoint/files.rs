@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::CheckpointError;
 use super::records::FORMAT;
+use crate::failpoint::faults;
 use crate::identity::BatchId;
 use crate::lake::LakeError;
 use crate::lake::durable::{self, Published};
@@ -69,13 +70,18 @@ pub fn publish_json<T: Serialize>(file: &Path, content: &T) -> Result<Published,
 
 /// Writes a new file; whether it was there already.
 pub fn publish_bytes(file: &Path, content: &[u8]) -> Result<Published, CheckpointError> {
-    durable::publish_new(file, content).map_err(|error| LakeError::io("write", file, error).into())
+    let (path, content) = (file.to_path_buf(), content.to_vec());
+    faults::put(Some(faults::CHECKPOINT_WRITE), move || {
+        durable::publish_new(&path, &content)
+    })
+    .map_err(|error| LakeError::io("write", file, error).into())
 }
 
 /// Writes a file in place of an older one.
 pub fn replace_json<T: Serialize>(file: &Path, content: &T) -> Result<(), CheckpointError> {
     let bytes = to_json(file, content)?;
-    durable::replace(file, &bytes).map_err(|error| LakeError::io("write", file, error).into())
+    faults::write(faults::CHECKPOINT_WRITE, || durable::replace(file, &bytes))
+        .map_err(|error| LakeError::io("write", file, error).into())
 }
 
 fn to_json<T: Serialize>(file: &Path, content: &T) -> Result<Vec<u8>, CheckpointError> {

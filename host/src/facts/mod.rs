@@ -20,6 +20,7 @@ use tokio::sync::Mutex;
 use columns::{columns, record_batch};
 pub use row::FactsRow;
 
+use crate::failpoint;
 use crate::identity::{AppId, BatchId};
 use crate::lake::{
     Column, DeltaLog, Ended, Entry, Fit, Group, LakeError, Layout, Location, NewTable, Proposal, Propose, Sink,
@@ -169,6 +170,8 @@ struct Append<'a> {
 
 impl Propose for Append<'_> {
     type Settled = ();
+
+    const PUT: failpoint::Put = failpoint::Put::FACTS;
 
     async fn propose(&mut self, log: &mut DeltaLog) -> Result<Proposal<()>, LakeError> {
         let mut seen = HashSet::new();

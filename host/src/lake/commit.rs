@@ -9,6 +9,7 @@ use rand::Rng as _;
 use super::LakeError;
 use super::log::{DeltaLog, Put};
 use crate::error::{Classify as _, ErrorKind};
+use crate::failpoint;
 
 /// Attempts at one commit before giving up: together about ten seconds of waiting.
 const MAX_ATTEMPTS: u32 = 12;
@@ -40,6 +41,9 @@ pub enum Proposal<R> {
 pub trait Propose: Send {
     /// Why nothing was to be committed.
     type Settled: Send;
+
+    /// What tests call the write of its entry.
+    const PUT: failpoint::Put = failpoint::Put::UNNAMED;
 
     /// What to commit on top of `log.version()`.
     fn propose(
@@ -113,7 +117,10 @@ pub async fn commit<P: Propose>(log: &mut DeltaLog, proposer: &mut P) -> Result<
             .map_err(|error| unknown(log, unanswered, error))?;
         let version = log.version() + 1;
         unanswered = Some(version);
-        match log.put(&bytes).await {
+        if let Some(name) = P::PUT.before {
+            failpoint::pass(name);
+        }
+        match log.put(P::PUT.site, &bytes).await {
             Ok(Put::Written) => {
                 let all: Vec<Action> = actions.into_iter().chain(txns.into_iter().map(Action::Txn)).collect();
                 // The commit stands whatever happens to our notes of it. A schema that could not be read back is read

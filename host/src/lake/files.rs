@@ -9,6 +9,7 @@ use super::encode::{FileEncoder, Layout};
 use super::log::{DeltaLog, blocking};
 use super::staging::add_action;
 use super::{LakeError, durable};
+use crate::failpoint::faults;
 
 /// Writes a batch as a new file that is not part of the table yet.
 pub async fn write_one(log: &DeltaLog, layout: &Layout, batch: &RecordBatch) -> Result<Add, LakeError> {
@@ -20,7 +21,8 @@ pub async fn write_one(log: &DeltaLog, layout: &Layout, batch: &RecordBatch) -> 
     if let Some(folder) = log.location().local() {
         let path = folder.join(&name);
         blocking(log.name(), move || {
-            durable::replace(&path, &bytes).map_err(|source| LakeError::io("write", &path, source))
+            faults::write(faults::DATA_FILE_WRITE, || durable::replace(&path, &bytes))
+                .map_err(|source| LakeError::io("write", &path, source))
         })
         .await??;
     } else {
@@ -109,4 +111,26 @@ async fn eager(log: &DeltaLog) -> Result<EagerSnapshot, LakeError> {
     EagerSnapshot::try_new(log.store().as_ref(), Some(log.version()))
         .await
         .map_err(|source| LakeError::delta("read", log.name(), source))
+}
+
+/// A file that is part of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActiveFile {
+    /// As the log names it.
+    pub path: String,
+    /// Bytes.
+    pub size: i64,
+    /// Rows, where its statistics say so.
+    pub rows: Option<i64>,
+}
+
+/// The files of the table at the version that was last read.
+pub async fn active_files(log: &DeltaLog) -> Result<Vec<ActiveFile>, LakeError> {
+    let snapshot = eager(log).await?;
+    let files = snapshot.log_data().iter().map(|view| ActiveFile {
+        path: view.path().to_string(),
+        size: view.size(),
+        rows: view.num_records().and_then(|rows| i64::try_from(rows).ok()),
+    });
+    Ok(files.collect())
 }

@@ -18,6 +18,7 @@ use serde::Deserialize;
 
 use super::durable::{self, Published};
 use super::{LakeError, Location};
+use crate::failpoint::faults;
 
 /// Table property with the format of the table's kind.
 pub const SCHEMA_VERSION: &str = "sluice.schema_version";
@@ -202,6 +203,7 @@ impl DeltaLog {
     /// Reads what was committed since. Answers the tokens of the new entries by version; versions that are missing from
     /// it (the log was cleaned up under us, so everything was loaded anew) are to be looked up one by one.
     pub async fn refresh(&mut self) -> Result<BTreeMap<Version, Option<String>>, LakeError> {
+        faults::read(faults::DELTA_READ).map_err(|source| self.unread(source))?;
         let mut seen = BTreeMap::new();
         let latest = match self.store.get_latest_version(self.version).await {
             Ok(latest) if latest >= self.version => latest,
@@ -254,7 +256,8 @@ impl DeltaLog {
     }
 
     /// One attempt to write the entry after the newest known version. Nothing is retried here.
-    pub async fn put(&self, entry: &[u8]) -> Result<Put, LakeError> {
+    /// `site` is what tests call it.
+    pub async fn put(&self, site: Option<&'static str>, entry: &[u8]) -> Result<Put, LakeError> {
         #[cfg(test)]
         let fail = self.failpoint.lock().ok().and_then(|mut faults| {
             let of_a_write = faults
@@ -266,7 +269,7 @@ impl DeltaLog {
         if fail == Some(FailPoint::NotSent) {
             return Err(test_fault(&self.name));
         }
-        let put = put_entry(&self.store, &self.location, &self.name, self.version + 1, entry).await;
+        let put = put_entry(&self.store, &self.location, &self.name, self.version + 1, site, entry).await;
         #[cfg(test)]
         if fail == Some(FailPoint::ReplyLost) {
             return Err(test_fault(&self.name));
@@ -344,6 +347,11 @@ impl DeltaLog {
             at: Some(version),
         };
         self.txns.insert(txn.app_id.clone(), Some(recorded));
+    }
+
+    /// The log's files could not be read.
+    fn unread(&self, source: std::io::Error) -> LakeError {
+        LakeError::delta("read the log of", &self.name, DeltaTableError::Io { source })
     }
 
     async fn reconfigure(&mut self) -> Result<(), LakeError> {
@@ -502,7 +510,7 @@ async fn create(store: &LogStoreRef, location: &Location, table: &str, new: NewT
     let token = uuid::Uuid::new_v4().to_string();
     let entry = entry_bytes(table, &actions, &[], operation, &token, None)?;
     // Somebody else may have made it in between: then it is opened like any other.
-    put_entry(store, location, table, 0, &entry).await.map(|_| ())
+    put_entry(store, location, table, 0, None, &entry).await.map(|_| ())
 }
 
 async fn put_entry(
@@ -510,15 +518,19 @@ async fn put_entry(
     location: &Location,
     table: &str,
     version: Version,
+    site: Option<&'static str>,
     entry: &[u8],
 ) -> Result<Put, LakeError> {
     if let Some(folder) = location.local() {
         let path = folder.join("_delta_log").join(format!("{version:020}.json"));
         let entry = entry.to_vec();
-        return blocking(table, move || match durable::publish_new(&path, &entry) {
-            Ok(Published::Written) => Ok(Put::Written),
-            Ok(Published::Exists) => Ok(Put::Exists),
-            Err(source) => Err(LakeError::io("write", &path, source)),
+        return blocking(table, move || {
+            let file = path.clone();
+            match faults::put(site, move || durable::publish_new(&file, &entry)) {
+                Ok(Published::Written) => Ok(Put::Written),
+                Ok(Published::Exists) => Ok(Put::Exists),
+                Err(source) => Err(LakeError::io("write", &path, source)),
+            }
         })
         .await?;
     }

@@ -12,6 +12,7 @@ use deltalake::logstore::object_store::{ObjectStore, ObjectStoreExt as _, WriteM
 use super::encode::{self, FileEncoder, Layout};
 use super::log::blocking;
 use super::{LakeError, Location, durable};
+use crate::failpoint::faults;
 use crate::identity::BatchId;
 use crate::shape::{META_AFTER, META_BEFORE};
 
@@ -169,7 +170,8 @@ impl StagedFiles {
             .map_err(|source| LakeError::delta("write a file of", table, source))?;
         if let Some(path) = self.local_path(&name) {
             blocking(table, move || {
-                durable::sync(&path).map_err(|source| LakeError::io("sync", &path, source))
+                faults::write(faults::DATA_FILE_WRITE, || durable::sync(&path))
+                    .map_err(|source| LakeError::io("sync", &path, source))
             })
             .await??;
         }

@@ -69,9 +69,7 @@ impl OpenTable {
         };
         let wanted = wanted(&range, self.position);
         let planned = self.pin(from, plan.end, vec![range], poll.offset_minutes);
-        failpoint::pass(failpoint::BEFORE_OFFSET);
         self.write_plan(&planned).await?;
-        failpoint::pass(failpoint::AFTER_OFFSET);
         self.execute(planned, wanted, plan.commit_times, self.seen(poll), timing, false)
             .await
     }
@@ -91,6 +89,7 @@ impl OpenTable {
     }
 
     pub(super) async fn write_plan(&mut self, planned: &PlannedBatch) -> Result<(), StreamError> {
+        failpoint::pass(failpoint::BEFORE_OFFSET);
         // The bytes of a component are written once a stream: the checkpoint keeps them.
         let components = if self.components_saved {
             Vec::new()
@@ -110,6 +109,7 @@ impl OpenTable {
             .await
         })
         .await?;
+        failpoint::pass(failpoint::AFTER_OFFSET);
         self.components_saved = true;
         Ok(())
     }
@@ -185,6 +185,7 @@ impl OpenTable {
     ) -> Result<(FactsRow, u64), StreamError> {
         // Before anything is read, whoever ran the stream before cannot commit any more.
         self.bronze.claim(self.checkpoint.fencing()).await?;
+        failpoint::pass(failpoint::BEFORE_READ);
         let (sender, chunks) = mpsc::channel(CHUNKS_WAITING);
         let limits = ChunkLimits {
             rows: planned.chunk_rows as usize,
@@ -218,6 +219,7 @@ impl OpenTable {
             let facts = self.facts_row(planned, &tally, stats, seen, timing);
             return Ok((facts, tally.replaced_texts));
         }
+        failpoint::pass(failpoint::BEFORE_FILES_STAGED);
         staged.finish().await?;
         failpoint::pass(failpoint::FILES_STAGED);
         let facts = self.facts_row(planned, &tally, stats, seen, timing);

@@ -95,6 +95,7 @@ impl OpenTable {
             rows: number(facts.rows),
             inserts: number(facts.inserts),
             updates: number(facts.updates),
+        failpoint::pass(failpoint::BEFORE_COMMIT_FILE);
             deletes: number(facts.deletes),
             end_lsn: record.end.lsn,
             end_commit_ts: record.end.commit_ts,

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use crate::checkpoint::{Checkpoint, CheckpointError, CommitRecord, PlannedBatch, Resume, StreamIdentity, reconcile};
 use crate::config::TableSettings;
 use crate::facts::{FactsEntry, FactsKey, RecordedFacts};
+use crate::failpoint::{self, planted};
 use crate::identity::{BatchId, CaptureInstance};
 use crate::lake::{BronzeSpec, BronzeTable, Column};
 use crate::lsn::{Lsn, Offset, UtcMicros};
@@ -93,6 +94,7 @@ impl OpenTable {
         let verdicts = shared.verdicts_of(settings)?;
         let recorded_facts = facts.table.recorded(&settings.app_id).await?;
         let finalized = verdicts.finalized_until(&settings.target.display().to_string()).await?;
+        failpoint::pass(failpoint::OWNER_WRITTEN);
         let fenced = bronze.owner().await?;
         let (checkpoint, state, taken_over) = blocking(move || {
             let own = checkpoint.fencing();
@@ -101,6 +103,7 @@ impl OpenTable {
             Ok((checkpoint, state, taken_over))
         })
         .await?;
+            let fenced = fenced.filter(|_| !planted::is(planted::FENCE_NOT_COMPARED));
         let resume = reconcile(&state, bronze.last_batch().await?, recorded_facts.facts.map(BatchId))?;
         if let Resume::Replay {
             planned,
@@ -285,6 +288,9 @@ impl OpenTable {
             let entries: Vec<FactsEntry> = self.entries(&record).into_iter().filter(is_new).collect();
             if entries.is_empty() {
                 continue;
+        if planted::is(planted::FACTS_NOT_REBUILT) {
+            return Ok(());
+        }
             }
             let verdict = self.verdict(Some(record.end), TableStatus::Behind);
             self.publisher.publish(Committed { entries, verdict }).await?;

@@ -20,6 +20,7 @@ use tokio::sync::Mutex;
 pub use rows::ControlRow;
 use rows::{columns, record_batch, rows_of};
 
+use crate::failpoint;
 use crate::lake::{
     DeltaLog, Ended, Entry, Fit, Group, LakeError, Layout, Location, NewTable, Proposal, Propose, Sink, check_kind,
     commit, delta_schema, discard, fit, read_all, write_one,
@@ -271,6 +272,8 @@ struct Rewrite<'a> {
 
 impl Propose for Rewrite<'_> {
     type Settled = ();
+
+    const PUT: failpoint::Put = failpoint::Put::VERDICT;
 
     async fn propose(&mut self, log: &mut DeltaLog) -> Result<Proposal<()>, LakeError> {
         let cached = current(self.cache, log).await?;

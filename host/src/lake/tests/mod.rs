@@ -293,7 +293,7 @@ async fn reconfigure(folder: &Path, change: impl Fn(&mut Value)) {
         change(&mut line);
         entry += &format!("{line}\n");
     }
-    assert_eq!(log.put(entry.as_bytes()).await.unwrap(), Put::Written);
+    assert_eq!(log.put(None, entry.as_bytes()).await.unwrap(), Put::Written);
 }
 
 #[tokio::test(flavor = "multi_thread")]
