@@ -21,6 +21,7 @@ mod leaks;
 mod loss;
 mod output;
 mod ownership;
+mod replay;
 mod retries;
 mod state;
 mod types;

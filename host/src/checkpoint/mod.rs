@@ -11,7 +11,7 @@ mod reader;
 mod records;
 mod resume;
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;
 #[cfg(test)]
 mod tests;
 mod writer;

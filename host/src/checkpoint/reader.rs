@@ -145,6 +145,11 @@ impl CheckpointReader {
         ids.map(|id| self.commit(id)).collect()
     }
 
+    /// The file with the bytes of a component, if there is one. What is in it is not looked at.
+    pub fn kept_component(&self, sha256: &str) -> Option<PathBuf> {
+        Some(files::component_file(&self.root, sha256)).filter(|file| file.is_file())
+    }
+
     /// Batches that are done and still known, oldest first.
     pub(super) fn commit_ids(&self) -> Result<Vec<BatchId>, CheckpointError> {
         let names = files::names(&self.root.join(files::COMMITS))?;

@@ -82,6 +82,17 @@ pub enum StateError {
         /// The batch.
         batch: BatchId,
     },
+    /// A batch was begun anew as often as its numbers allow.
+    #[error(
+        "batch {batch} has had {attempts} attempts, and there can be no more: restore the configuration that its newest \
+         attempt was planned with (`sluice status` shows it), and run again"
+    )]
+    TooManyAttempts {
+        /// The batch.
+        batch: BatchId,
+        /// How many attempts there can be.
+        attempts: u32,
+    },
     /// Bronze has rows of a batch that the checkpoint says had none.
     #[error(
         "bronze has rows of batch {recorded}, which had none by the checkpoint: another stream writes under the same \

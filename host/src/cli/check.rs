@@ -10,7 +10,7 @@ use crate::error::{Classify, ErrorKind, chain};
 use crate::fanout::key_ring;
 use crate::lake::delta_type;
 use crate::source::{Asker, Catalog, ChangeReader, StreamPool, TableSource, check_history};
-use crate::table_stream::{Standing, StreamError, plugin_name, specs, standing};
+use crate::table_stream::{Course, Standing, StreamError, plugin_name, specs, standing};
 use crate::transform::{Chain, Engine, KeyRing, SourceRoute};
 
 pub(super) async fn run(args: ConfigArgs) -> Result<(), Failure> {
@@ -174,7 +174,12 @@ fn describe_standing(standing: &Standing) -> String {
         (None, false) => NOTHING_DONE.to_owned(),
     };
     if let Some(open) = standing.open {
-        text.push_str(&format!("; batch {open} was begun, and the next run finishes it"));
+        text.push_str(&match &standing.course {
+            Course::AsPlanned => format!("; batch {open} was begun, and the next run finishes it"),
+            Course::Anew { attempt, reason } => {
+                format!("; batch {open} was begun and not written, and the next run plans it anew (attempt {attempt}): {reason}")
+            }
+        });
     }
     if let Some(owner) = &standing.owner {
         text.push_str(&format!("; {owner} runs it now"));

@@ -38,6 +38,10 @@ struct TableStatus {
     end_commit_ts: Option<UtcMicros>,
     /// A batch that was begun and is not done.
     open_batch: Option<BatchId>,
+    /// The attempt at it, from 0.
+    open_attempt: Option<u32>,
+    /// Why it is not the first attempt.
+    open_reason: Option<String>,
     finalized_until: Option<UtcMicros>,
     /// Of the control table: `current`, `behind`, …; `not started` before the first batch.
     status: String,
@@ -101,6 +105,8 @@ fn status_of(table: &TableSettings, control: &[ControlRow], failed: &mut Vec<(Er
         end_lsn: None,
         end_commit_ts: None,
         open_batch: None,
+        open_attempt: None,
+        open_reason: None,
         finalized_until: row.and_then(|row| row.finalized_until),
         status: row
             .and_then(|row| row.status.clone())
@@ -130,7 +136,11 @@ fn read_checkpoint(table: &TableSettings, status: &mut TableStatus) -> Result<()
         status.end_commit_ts = Some(last.end.commit_ts);
         status.last_rows = last.facts.rows;
     }
-    status.open_batch = state.open.as_ref().map(|open| open.batch_id);
+    if let Some(open) = state.open {
+        status.open_batch = Some(open.batch_id);
+        status.open_attempt = Some(open.attempt);
+        status.open_reason = open.reason;
+    }
     if reader.is_running()? {
         status.owner = reader.owner()?.map(|owner| owner.to_string());
     }
@@ -160,7 +170,11 @@ fn print(all: &[TableStatus]) {
             or_dash(table.owner.clone()),
         );
         if let Some(open) = table.open_batch {
-            say!("    batch {open} was begun and is not done: the next run finishes it");
+            let anew = match (table.open_attempt, &table.open_reason) {
+                (Some(attempt), Some(reason)) => format!(" (attempt {attempt}: {reason})"),
+                _ => String::new(),
+            };
+            say!("    batch {open} was begun and is not done{anew}: the next run finishes it");
         }
         if let Some(error) = &table.error {
             say!("    {error}");

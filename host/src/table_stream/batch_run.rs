@@ -125,7 +125,7 @@ impl OpenTable {
         PlannedBatch {
             format: crate::checkpoint::FORMAT,
             batch_id: self.next_batch,
-            attempt: 0,
+            attempt: self.attempt,
             start: self.position,
             first_lsn: from,
             end,
@@ -141,7 +141,7 @@ impl OpenTable {
                 .map(|(sha256, _)| sha256)
                 .collect(),
             provenance: provenance_json(&self.chain),
-            reason: None,
+            reason: self.reason.clone(),
             planned_at: UtcMicros::now(),
         }
     }

@@ -36,6 +36,36 @@ impl OpenTable {
         Ok(Some(record))
     }
 
+    /// Gives an open batch up as it was planned; the stream then plans it again, as another attempt. With the claim, every
+    /// version that a request of the earlier attempt can aim at is taken, so what bronze says after it stays true. The
+    /// batch's record, when bronze has it after all.
+    pub(super) async fn plan_anew(
+        &mut self,
+        attempt: u32,
+        reason: String,
+    ) -> Result<Option<Arc<CommitRecord>>, StreamError> {
+        let fencing = self.checkpoint.fencing();
+        self.retried(|| async { Ok(self.bronze.claim(fencing).await?) }).await?;
+        let ended = self.end_what_bronze_has().await?;
+        if ended.is_some() {
+            return Ok(ended);
+        }
+        let Some(planned) = self.open_batch.take() else {
+            return Ok(None);
+        };
+        self.shared.tell(Event::Warning {
+            capture_instance: self.settings.capture_instance.clone(),
+            message: format!(
+                "batch {} is planned anew (attempt {attempt}); nothing of it was written: {reason}",
+                planned.batch_id
+            ),
+        });
+        self.attempt = attempt;
+        self.reason = Some(reason);
+        self.first_change = planned.ranges.first().map(|range| range.from);
+        Ok(None)
+    }
+
     /// Writes `commits/<n>` and moves on.
     pub(super) async fn record(
         &mut self,
@@ -65,6 +95,7 @@ impl OpenTable {
             facts,
             committed_at: UtcMicros::now(),
         });
+        failpoint::pass(failpoint::BEFORE_COMMIT_FILE);
         self.retried(|| async {
             let (checkpoint, record) = (self.checkpoint.clone(), Arc::clone(&record));
             blocking(move || checkpoint.commit(&record)).await
@@ -74,6 +105,7 @@ impl OpenTable {
         self.position = Some(planned.end);
         self.recorded = Some(planned.end);
         self.next_batch = BatchId(planned.batch_id.0 + 1);
+        (self.attempt, self.reason, self.first_change) = (0, None, None);
         self.next_event = newest_event;
         self.last_chain = Some(record.chain.clone());
         self.idle_since = Instant::now();
@@ -95,7 +127,6 @@ impl OpenTable {
             rows: number(facts.rows),
             inserts: number(facts.inserts),
             updates: number(facts.updates),
-        failpoint::pass(failpoint::BEFORE_COMMIT_FILE);
             deletes: number(facts.deletes),
             end_lsn: record.end.lsn,
             end_commit_ts: record.end.commit_ts,

@@ -28,24 +28,15 @@ pub enum StreamError {
     State(#[from] StateError),
     /// The chain is another than the one that the stream last ran with.
     #[error(
-        "the transform chain changed since batch {batch}: it was {was}, and now is {is}. Bronze holds rows of the former. Set on_transform_change = \"continue\" to go on with the new chain from the next batch, or restore the former"
+        "the transform chain changed since batch {batch}: it was {was}, and now is {is}. Bronze holds rows of the former. Set on_transform_change = \"continue\" to go on with the new chain from the next batch{}, or restore the former",
+        .open.map(|open| format!(" (batch {open} was planned and not written; it is planned anew then)")).unwrap_or_default()
     )]
     TransformChanged {
         /// The last batch with the former chain.
         batch: i64,
+        /// A batch that was planned with the former chain or another, and that bronze does not have.
+        open: Option<i64>,
         /// The former chain, with its digests.
-        was: String,
-        /// The chain now.
-        is: String,
-    },
-    /// A batch that was planned under another chain cannot be replayed.
-    #[error(
-        "batch {batch} was planned with another transform chain ({was}, now {is}) and did not end: restore the former component, configuration and keys, so that it can be finished as it was begun"
-    )]
-    ReplayChanged {
-        /// The batch.
-        batch: i64,
-        /// The chain that it was planned with.
         was: String,
         /// The chain now.
         is: String,
@@ -69,7 +60,7 @@ impl Classify for StreamError {
             StreamError::Lake(error) => error.kind(),
             StreamError::Checkpoint(error) => error.kind(),
             StreamError::State(error) => error.kind(),
-            StreamError::TransformChanged { .. } | StreamError::ReplayChanged { .. } => ErrorKind::Config,
+            StreamError::TransformChanged { .. } => ErrorKind::Config,
             StreamError::Stopped => ErrorKind::Retryable,
             StreamError::Task { .. } => ErrorKind::Internal,
         }

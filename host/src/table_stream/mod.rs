@@ -11,8 +11,10 @@
 
 mod batch_run;
 mod committed;
+mod course;
 mod error;
 mod idle;
+mod kept;
 mod open;
 mod position;
 mod publish;
@@ -43,7 +45,8 @@ pub use error::StreamError;
 use open::OpenTable;
 pub(crate) use open::specs;
 use position::Next;
-pub(crate) use standing::{Standing, plugin_name, standing};
+pub(crate) use course::{Course, plugin_name};
+pub(crate) use standing::{Standing, standing};
 
 /// What all streams of a process share.
 pub struct Shared {
@@ -91,7 +94,10 @@ pub async fn run_table(shared: Arc<Shared>, settings: TableSettings) -> Result<T
             Err(error) => match shared.pause(&settings.capture_instance, error, &mut failures).await {
                 Ok(()) => {}
                 Err(StreamError::Stopped) => return Ok(open::summary(&settings, Vec::new())),
-                Err(error) => return Err(error),
+                Err(error) => {
+                    kept::tell(&shared, &settings, &error).await;
+                    return Err(error);
+                }
             },
         }
     };
@@ -100,7 +106,8 @@ pub async fn run_table(shared: Arc<Shared>, settings: TableSettings) -> Result<T
         Err(StreamError::Stopped) => Ok(()),
         streamed => streamed,
     };
-    if streamed.is_err() {
+    if let Err(error) = &streamed {
+        kept::tell(&shared, &settings, error).await;
         table.tell_failed().await;
     }
     // Whatever ended the stream, what is committed gets its facts and its verdict.

@@ -19,7 +19,7 @@ use crate::verdict::{TableStatus, VerdictUpdate};
 use super::committed;
 use super::position::{self, Next};
 use super::publish::{Committed, Publisher};
-use super::standing::{chain_may_go_on, plugin_name};
+use super::course::{Course, Left, course, plugin_name};
 use super::{Shared, StreamError, millis};
 
 /// A table that is ready to stream.
@@ -50,6 +50,11 @@ pub(super) struct OpenTable {
     pub(super) status: Option<TableStatus>,
     /// An earlier run planned this batch and did not end it.
     pub(super) open_batch: Option<PlannedBatch>,
+    /// The attempt at the next batch, and why it is not the first.
+    pub(super) attempt: u32,
+    pub(super) reason: Option<String>,
+    /// The first change of the next batch, where an earlier attempt at it found it.
+    pub(super) first_change: Option<Lsn>,
     /// The chain that the last batch ran with.
     pub(super) last_chain: Option<String>,
     pub(super) idle_since: Instant,
@@ -89,21 +94,21 @@ impl OpenTable {
         let identity = identity(settings, &shared.catalog.database, &shape);
         let location = settings.checkpoint.display().to_string();
         let mut checkpoint = blocking(move || Checkpoint::open(&location, &identity)).await?;
+        failpoint::pass(failpoint::OWNER_WRITTEN);
         let bronze = BronzeTable::open(&settings.target.display().to_string(), bronze_spec(settings, &chain)).await?;
         let facts = shared.facts_of(settings)?;
         let verdicts = shared.verdicts_of(settings)?;
         let recorded_facts = facts.table.recorded(&settings.app_id).await?;
         let finalized = verdicts.finalized_until(&settings.target.display().to_string()).await?;
-        failpoint::pass(failpoint::OWNER_WRITTEN);
         let fenced = bronze.owner().await?;
         let (checkpoint, state, taken_over) = blocking(move || {
             let own = checkpoint.fencing();
+            let fenced = fenced.filter(|_| !planted::is(planted::FENCE_NOT_COMPARED));
             let taken_over = checkpoint.fence_above(fenced)? > own;
             let state = checkpoint.latest()?;
             Ok((checkpoint, state, taken_over))
         })
         .await?;
-            let fenced = fenced.filter(|_| !planted::is(planted::FENCE_NOT_COMPARED));
         let resume = reconcile(&state, bronze.last_batch().await?, recorded_facts.facts.map(BatchId))?;
         if let Resume::Replay {
             planned,
@@ -149,6 +154,9 @@ impl OpenTable {
             known_max: None,
             status: None,
             open_batch,
+            attempt: 0,
+            reason: None,
+            first_change: None,
             idle_since: Instant::now(),
             components_saved: false,
             shared: Arc::clone(shared),
@@ -163,7 +171,7 @@ impl OpenTable {
 
     /// Checks that the chain may go on, and catches facts and verdict up with the checkpoint.
     pub(super) async fn begin(&mut self) -> Result<(), StreamError> {
-        let ended = self.end_what_bronze_has().await?;
+        let mut ended = self.end_what_bronze_has().await?;
         if let Some(position) = self.position {
             self.retried(|| async {
                 let mut asker = self.shared.asks.get().await?;
@@ -172,9 +180,15 @@ impl OpenTable {
             .await?;
         }
         let last = self.last_commit.take();
-        let last = ended.as_deref().or(last.as_ref());
-        chain_may_go_on(&self.settings, &self.chain, self.open_batch.as_ref(), last)?;
-        self.publish_what_is_missing(last).await?;
+        let left = Left {
+            open: self.open_batch.as_ref(),
+            last: ended.as_deref().or(last.as_ref()),
+            last_with_rows: self.last_with_rows,
+        };
+        if let Course::Anew { attempt, reason } = course(&self.settings, self.instance(), &self.chain, left)? {
+            ended = self.plan_anew(attempt, reason).await?.or(ended);
+        }
+        self.publish_what_is_missing(ended.as_deref().or(last.as_ref())).await?;
         self.shared.tell(Event::Opened {
             capture_instance: self.settings.capture_instance.clone(),
             target: self.settings.target.clone(),
@@ -200,7 +214,14 @@ impl OpenTable {
 
     /// What comes next.
     pub(super) fn next(&self, poll: &Poll, max: Offset) -> Result<Next, StreamError> {
-        position::next(self.instance(), self.position, self.start_lsn, poll, max)
+        position::next(
+            self.instance(),
+            self.position,
+            self.start_lsn,
+            self.first_change,
+            poll,
+            max,
+        )
     }
 
     /// Whether a poll found that capture has reached the table.
@@ -267,6 +288,9 @@ impl OpenTable {
     /// Facts and events that a crash kept from the facts table are written again from the checkpoint, and the verdict after
     /// them.
     async fn publish_what_is_missing(&mut self, last: Option<&CommitRecord>) -> Result<(), StreamError> {
+        if planted::is(planted::FACTS_NOT_REBUILT) {
+            return Ok(());
+        }
         let facts = self.last_facts;
         let newest_event = last.and_then(|record| record.last_event);
         // Batches and events are written together; a table that an older sluice wrote may lack events of old batches.
@@ -288,9 +312,6 @@ impl OpenTable {
             let entries: Vec<FactsEntry> = self.entries(&record).into_iter().filter(is_new).collect();
             if entries.is_empty() {
                 continue;
-        if planted::is(planted::FACTS_NOT_REBUILT) {
-            return Ok(());
-        }
             }
             let verdict = self.verdict(Some(record.end), TableStatus::Behind);
             self.publisher.publish(Committed { entries, verdict }).await?;

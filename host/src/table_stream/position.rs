@@ -22,11 +22,13 @@ pub(super) enum Next {
     },
 }
 
-/// Decides. `position` is the last commit in bronze (`None` at the very beginning), `max` the last to read now.
+/// Decides. `position` is the last commit in bronze (`None` at the very beginning), `max` the last to read now. `first`
+/// is the first change after the position, where an earlier plan found it: it has to be read, and nothing before it.
 pub(super) fn next(
     instance: &CaptureInstance,
     position: Option<Offset>,
     start_lsn: Option<Lsn>,
+    first: Option<Lsn>,
     poll: &Poll,
     max: Offset,
 ) -> Result<Next, StreamError> {
@@ -44,19 +46,19 @@ pub(super) fn next(
             }
             .into());
         }
-        (Some(position), Some(min_lsn)) if position.lsn.next() < min_lsn => {
-            let wanted = Wanted {
-                from: position.lsn.next(),
-                to: max.lsn,
-                after: Some(position),
-            };
-            return Err(wanted.purged(instance, min_lsn).into());
-        }
         // Capture has not reached it, or a grant went away. Neither is a position.
         (_, None) => return Ok(Next::NotReached),
-        (Some(position), Some(_)) => position.lsn.next(),
-        (None, Some(min_lsn)) => start_lsn.map_or(min_lsn, |start| start.max(min_lsn)),
+        (Some(position), Some(_)) => position.lsn.next().max(first.unwrap_or(Lsn::ZERO)),
+        (None, Some(min_lsn)) => first.unwrap_or_else(|| start_lsn.map_or(min_lsn, |start| start.max(min_lsn))),
     };
+    if let Some(min_lsn) = min_lsn.filter(|min_lsn| from < *min_lsn) {
+        let wanted = Wanted {
+            from,
+            to: max.lsn,
+            after: position,
+        };
+        return Err(wanted.purged(instance, min_lsn).into());
+    }
     if max.lsn < from {
         return Ok(Next::Nothing);
     }
@@ -83,6 +85,16 @@ mod tests {
     }
 
     fn decide(position: Option<u8>, min: Option<u8>, last: Option<u8>, max: u8) -> Result<Next, StreamError> {
+        decide_after_a_plan(position, None, min, last, max)
+    }
+
+    fn decide_after_a_plan(
+        position: Option<u8>,
+        first: Option<u8>,
+        min: Option<u8>,
+        last: Option<u8>,
+        max: u8,
+    ) -> Result<Next, StreamError> {
         let instance = CaptureInstance("dbo_t".to_owned());
         let table = TablePoll::Ready {
             min_lsn: min.map(lsn),
@@ -90,7 +102,7 @@ mod tests {
             last_lsn: last.map(lsn),
         };
         let poll = Poll::for_test(at(max), vec![(instance.clone(), table)]);
-        next(&instance, position.map(at), None, &poll, at(max))
+        next(&instance, position.map(at), None, first.map(lsn), &poll, at(max))
     }
 
     #[test]
@@ -120,6 +132,25 @@ mod tests {
     fn a_purged_range_is_data_loss() {
         assert!(decide(Some(5), Some(7), Some(9), 9).unwrap_err().is_data_loss());
         assert!(decide(Some(5), Some(6), Some(9), 9).is_ok());
+    }
+
+    #[test]
+    fn what_an_earlier_plan_found_is_neither_looked_for_again_nor_forgotten() {
+        // Nothing lies between 5 and 8, so it does not matter that it was cleaned up.
+        let from_8 = || Next::Range { from: lsn(8) };
+        assert_eq!(
+            decide_after_a_plan(Some(5), Some(8), Some(8), Some(9), 9).unwrap(),
+            from_8()
+        );
+        assert_eq!(
+            decide_after_a_plan(None, Some(8), Some(3), Some(9), 9).unwrap(),
+            from_8()
+        );
+        // The first change of the plan is gone, also at the very beginning.
+        for position in [Some(5), None] {
+            let error = decide_after_a_plan(position, Some(8), Some(9), Some(9), 9).unwrap_err();
+            assert!(error.is_data_loss(), "{error}");
+        }
     }
 
     #[test]

@@ -106,6 +106,10 @@ impl OpenTable {
             ingestion_lag_seconds: seen.max.map(|max| hours_between(end.commit_ts, max.commit_ts) * 3600.0),
             end_lsn: Some(end.lsn),
             end_commit_ts: Some(end.commit_ts),
+            detail: planned
+                .reason
+                .as_ref()
+                .map(|reason| format!("attempt {}: {reason}", planned.attempt)),
             target: Some(self.settings.target.display().to_string()),
             transform: Some(planned.provenance.to_string()),
             transform_ms: ms(tally.transform),

@@ -1,0 +1,294 @@
+//! What becomes of a batch that an earlier run planned and did not end, and whether the chain may go on: by what earlier
+//! runs left and by what the configuration says now. `docs/decisions/0009` has the table of cases.
+
+use crate::checkpoint::{CommitRecord, PlannedBatch, StateError};
+use crate::config::{OnTransformChange, TableSettings};
+use crate::identity::{BatchId, CaptureInstance};
+use crate::transform::{Chain, Provenance};
+
+use super::StreamError;
+
+/// Attempts that a batch can have: its quarantine rows are numbered `batch × 1000 + attempt`.
+const ATTEMPTS: u32 = 1000;
+
+/// What earlier runs left in the checkpoint.
+#[derive(Clone, Copy)]
+pub(super) struct Left<'a> {
+    /// A batch that is planned and not done, and that bronze does not have.
+    pub(super) open: Option<&'a PlannedBatch>,
+    /// The last batch that is done.
+    pub(super) last: Option<&'a CommitRecord>,
+    /// The newest batch with rows that is done.
+    pub(super) last_with_rows: Option<BatchId>,
+}
+
+/// How the open batch goes on, if there is one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Course {
+    /// As it was planned.
+    AsPlanned,
+    /// In another attempt, because the configuration no longer says what the plan says.
+    Anew {
+        /// The number of the attempt.
+        attempt: u32,
+        /// What changed.
+        reason: String,
+    },
+}
+
+/// Decides. An error when a person has to: bronze would hold rows of two chains.
+pub(super) fn course(
+    settings: &TableSettings,
+    instance: &CaptureInstance,
+    chain: &Chain,
+    left: Left<'_>,
+) -> Result<Course, StreamError> {
+    let now = InForce {
+        digest: chain.digest(),
+        described: describe(chain.provenance()),
+    };
+    decide(settings.on_transform_change, instance, &now, left)
+}
+
+/// The chain of the configuration.
+struct InForce<'a> {
+    digest: &'a str,
+    described: String,
+}
+
+fn decide(
+    policy: OnTransformChange,
+    instance: &CaptureInstance,
+    now: &InForce<'_>,
+    left: Left<'_>,
+) -> Result<Course, StreamError> {
+    // A batch without ranges reads nothing, so it does not depend on the chain.
+    let open = left.open.filter(|open| !open.ranges.is_empty());
+    let planned_so = open.is_some_and(|open| open.chain == now.digest);
+    if !planned_so {
+        may_change(policy, now, left)?;
+    }
+    let Some(open) = open else {
+        return Ok(Course::AsPlanned);
+    };
+    let mut reasons = Vec::new();
+    if !planned_so {
+        reasons.push(format!(
+            "the transform chain changed from {} to {}",
+            describe_json(&open.provenance.to_string()),
+            now.described
+        ));
+    }
+    let others = open.ranges.iter().map(|range| &range.capture_instance);
+    if let Some(other) = others.into_iter().find(|other| *other != instance) {
+        reasons.push(format!(
+            "it was planned through capture instance {other}, and {instance} is configured"
+        ));
+    }
+    if reasons.is_empty() {
+        return Ok(Course::AsPlanned);
+    }
+    let attempt = open.attempt + 1;
+    if attempt >= ATTEMPTS {
+        return Err(StateError::TooManyAttempts {
+            batch: open.batch_id,
+            attempts: ATTEMPTS,
+        }
+        .into());
+    }
+    Ok(Course::Anew {
+        attempt,
+        reason: reasons.join("; "),
+    })
+}
+
+/// Bronze's rows and those to come are of one chain, unless the user said that they may differ.
+fn may_change(policy: OnTransformChange, now: &InForce<'_>, left: Left<'_>) -> Result<(), StreamError> {
+    let Some(last) = left.last.filter(|last| last.chain != now.digest) else {
+        return Ok(());
+    };
+    // Without rows in bronze there is nothing to be mixed with.
+    if policy == OnTransformChange::Continue || left.last_with_rows.is_none() {
+        return Ok(());
+    }
+    Err(StreamError::TransformChanged {
+        batch: last.batch_id.0,
+        open: left
+            .open
+            .filter(|open| !open.ranges.is_empty())
+            .map(|open| open.batch_id.0),
+        was: describe_json(last.facts.transform.as_deref().unwrap_or_default()),
+        is: now.described.clone(),
+    })
+}
+
+/// `mask@0.1.0`.
+pub(crate) fn plugin_name(provenance: &Provenance) -> String {
+    format!("{}@{}", provenance.plugin, provenance.version)
+}
+
+/// A chain in one line, with what its digest depends on.
+fn describe(provenance: &[Provenance]) -> String {
+    if provenance.is_empty() {
+        return "no transform".to_owned();
+    }
+    let steps: Vec<String> = provenance
+        .iter()
+        .map(|step| {
+            let keys: Vec<String> = step
+                .keys
+                .iter()
+                .map(|(name, version)| format!("{name}={version}"))
+                .collect();
+            format!(
+                "{} (component {:.12}, configuration {:.12}{}{})",
+                plugin_name(step),
+                step.sha256,
+                step.config_sha256,
+                if keys.is_empty() { "" } else { ", keys " },
+                keys.join(" ")
+            )
+        })
+        .collect();
+    steps.join(" → ")
+}
+
+fn describe_json(provenance: &str) -> String {
+    serde_json::from_str::<Vec<Provenance>>(provenance)
+        .map(|steps| describe(&steps))
+        .unwrap_or_else(|_| "a chain that this version cannot read".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkpoint::samples;
+    use crate::error::{Classify, ErrorKind};
+
+    const WAS: &str = r#"[{"plugin":"mask","version":"1","sha256":"aa","wit":"0.1.0","config_sha256":"bb","keys":{}}]"#;
+
+    fn planned(chain: &str, instance: &str, attempt: u32) -> PlannedBatch {
+        let mut planned = samples::planned(7, attempt);
+        planned.chain = chain.to_owned();
+        planned.provenance = serde_json::from_str(WAS).unwrap();
+        planned.ranges[0].capture_instance = CaptureInstance(instance.to_owned());
+        planned
+    }
+
+    fn done(chain: &str) -> CommitRecord {
+        let mut record = samples::commit_record(6, Some(3));
+        record.chain = chain.to_owned();
+        record.facts.transform = Some(WAS.to_owned());
+        record
+    }
+
+    /// The configuration has chain `b` and instance `dbo_t`.
+    fn decided(
+        policy: OnTransformChange,
+        open: Option<&PlannedBatch>,
+        last: Option<&CommitRecord>,
+        rows: bool,
+    ) -> Result<Course, StreamError> {
+        let now = InForce {
+            digest: "b",
+            described: "no transform".to_owned(),
+        };
+        let left = Left {
+            open,
+            last,
+            last_with_rows: rows.then_some(BatchId(6)),
+        };
+        decide(policy, &CaptureInstance("dbo_t".to_owned()), &now, left)
+    }
+
+    fn anew(course: Course) -> (u32, String) {
+        match course {
+            Course::Anew { attempt, reason } => (attempt, reason),
+            Course::AsPlanned => panic!("as planned"),
+        }
+    }
+
+    #[test]
+    fn a_batch_goes_on_as_planned_while_the_configuration_says_what_the_plan_says() {
+        use OnTransformChange::{Continue, Fail};
+        let open = planned("b", "dbo_t", 2);
+        // The chain of the plan counts: the user agreed to it when the batch was planned.
+        for (policy, last) in [(Fail, "b"), (Fail, "a"), (Continue, "a")] {
+            let course = decided(policy, Some(&open), Some(&done(last)), true).unwrap();
+            assert_eq!(course, Course::AsPlanned, "{policy:?} {last}");
+        }
+        assert_eq!(decided(Fail, None, None, false).unwrap(), Course::AsPlanned);
+        assert_eq!(
+            decided(Continue, None, Some(&done("a")), true).unwrap(),
+            Course::AsPlanned
+        );
+    }
+
+    #[test]
+    fn another_chain_is_another_attempt_where_bronze_has_rows_of_none_or_of_the_new_one() {
+        use OnTransformChange::{Continue, Fail};
+        let open = planned("a", "dbo_t", 2);
+        for (policy, last, rows) in [
+            (Fail, None, false),
+            (Fail, Some("a"), false),
+            (Fail, Some("b"), true),
+            (Continue, Some("a"), true),
+        ] {
+            let last = last.map(done);
+            let (attempt, reason) = anew(decided(policy, Some(&open), last.as_ref(), rows).unwrap());
+            assert_eq!(attempt, 3);
+            assert_eq!(
+                reason,
+                "the transform chain changed from mask@1 (component aa, configuration bb) to no transform"
+            );
+        }
+    }
+
+    #[test]
+    fn rows_of_two_chains_need_a_word_of_the_user() {
+        let open = planned("a", "dbo_t", 0);
+        let error = decided(OnTransformChange::Fail, Some(&open), Some(&done("a")), true).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        let text = error.to_string();
+        assert!(
+            text.contains("since batch 6") && text.contains("batch 7 was planned and not written"),
+            "{text}"
+        );
+        let text = decided(OnTransformChange::Fail, None, Some(&done("a")), true)
+            .unwrap_err()
+            .to_string();
+        assert!(text.contains("since batch 6") && !text.contains("planned"), "{text}");
+    }
+
+    #[test]
+    fn another_instance_is_another_attempt() {
+        let open = planned("b", "dbo_t_v1", 0);
+        let (attempt, reason) = anew(decided(OnTransformChange::Fail, Some(&open), None, false).unwrap());
+        assert_eq!(attempt, 1);
+        assert_eq!(
+            reason,
+            "it was planned through capture instance dbo_t_v1, and dbo_t is configured"
+        );
+    }
+
+    #[test]
+    fn a_batch_that_reads_nothing_depends_on_no_chain() {
+        let mut open = planned("a", "dbo_t", 0);
+        open.ranges.clear();
+        let course = decided(OnTransformChange::Continue, Some(&open), Some(&done("a")), true).unwrap();
+        assert_eq!(course, Course::AsPlanned);
+        assert!(decided(OnTransformChange::Fail, Some(&open), Some(&done("a")), true).is_err());
+    }
+
+    #[test]
+    fn attempts_end_before_their_numbers_do() {
+        let error = decided(
+            OnTransformChange::Continue,
+            Some(&planned("a", "dbo_t", 999)),
+            None,
+            false,
+        )
+        .unwrap_err();
+        assert!(error.to_string().contains("batch 7 has had 1000 attempts"), "{error}");
+    }
+}
