@@ -11,6 +11,7 @@ mod built_in;
 pub mod checkpoint;
 pub mod cli;
 pub mod config;
+pub mod doctor;
 pub mod error;
 pub mod facts;
 pub mod failpoint;

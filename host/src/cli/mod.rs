@@ -2,6 +2,8 @@
 
 mod check;
 mod demo;
+mod doctor;
+mod drill;
 mod out;
 mod run;
 mod show;
@@ -38,6 +40,10 @@ enum Command {
     Check(ConfigArgs),
     /// Show how far each table is. Needs no connection to the source.
     Status(status::StatusArgs),
+    /// Say what is wrong with the state of each table, and put right what can be. Needs no connection to the source.
+    Doctor(doctor::DoctorArgs),
+    /// Damage copies of each table in every way that the doctor knows, and see whether it mends them.
+    Drill(drill::DrillArgs),
 }
 
 /// Which configuration.
@@ -92,6 +98,8 @@ pub fn main() -> ExitCode {
         Command::Run(args) => args.json,
         Command::Check(_) => false,
         Command::Status(args) => args.json,
+        Command::Doctor(args) => args.json,
+        Command::Drill(args) => args.json,
     };
     let result = runtime.block_on(async {
         match cli.command {
@@ -99,6 +107,8 @@ pub fn main() -> ExitCode {
             Command::Run(args) => run::run(args).await,
             Command::Check(args) => check::run(args).await,
             Command::Status(args) => status::run(args).await,
+            Command::Doctor(args) => doctor::run(args).await,
+            Command::Drill(args) => drill::run(args).await,
         }
     });
     // A read that is still waiting for its server must not hold the exit.

@@ -70,10 +70,15 @@ fn write_staged(path: &Path, content: &[u8]) -> std::io::Result<PathBuf> {
 }
 
 fn sync_folder_of(path: &Path) -> std::io::Result<()> {
-    match path.parent() {
-        // Folders can be synced on Unix only.
-        Some(folder) if cfg!(unix) => File::open(folder)?.sync_all(),
-        _ => Ok(()),
+    path.parent().map_or(Ok(()), sync_folder)
+}
+
+/// Brings the names in a folder to the disk. Blocking.
+pub fn sync_folder(folder: &Path) -> std::io::Result<()> {
+    // Folders can be synced on Unix only.
+    match cfg!(unix) {
+        true => File::open(folder)?.sync_all(),
+        false => Ok(()),
     }
 }
 

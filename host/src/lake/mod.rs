@@ -54,6 +54,6 @@ pub(crate) use bronze::txn;
 pub(crate) use columns::{Fit, check_kind, delta_schema, fit};
 pub(crate) use commit::{Ended, Entry, Proposal, Propose, commit};
 pub(crate) use encode::Layout;
-pub(crate) use files::{discard, read_all, write_one};
+pub(crate) use files::{ActiveFile, active_files, discard, read_all, write_one};
 pub(crate) use group::{Group, Sink};
 pub(crate) use log::{DeltaLog, NewTable};

@@ -1,0 +1,213 @@
+//! A checkpoint's files one by one, whatever state they are in. Nothing is written.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use sha2::{Digest as _, Sha256};
+
+use crate::checkpoint::{
+    CheckpointError, CheckpointReader, CommitRecord, Owner, PlannedBatch, Running, StreamIdentity, files,
+};
+use crate::identity::BatchId;
+use crate::lake::durable;
+
+/// A file that is there.
+#[derive(Clone, Debug)]
+pub(super) enum Seen<T> {
+    /// It says what its name promises.
+    Whole(T),
+    /// It does not, for this reason.
+    Broken(String),
+    /// A newer sluice wrote it.
+    Newer(u32),
+}
+
+impl<T> Seen<T> {
+    pub(super) fn whole(&self) -> Option<&T> {
+        match self {
+            Seen::Whole(content) => Some(content),
+            Seen::Broken(_) | Seen::Newer(_) => None,
+        }
+    }
+}
+
+/// All that a checkpoint's folder holds.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CheckpointFiles {
+    pub(super) root: PathBuf,
+    /// The process that runs the stream now.
+    pub(super) running: Option<String>,
+    /// A process whose lease ran out.
+    pub(super) ran_out: Option<String>,
+    pub(super) stream: Option<Seen<StreamIdentity>>,
+    pub(super) owner: Option<Seen<Owner>>,
+    pub(super) commits: BTreeMap<i64, Seen<CommitRecord>>,
+    pub(super) plans: BTreeMap<(i64, u32), Seen<PlannedBatch>>,
+    /// By SHA-256: whether the bytes have it.
+    pub(super) components: BTreeMap<String, bool>,
+    /// Files that a crash left half-written.
+    pub(super) temporary: Vec<PathBuf>,
+    /// Files that are none of a checkpoint's.
+    pub(super) strangers: Vec<PathBuf>,
+}
+
+impl CheckpointFiles {
+    /// Reads what is there. An error is a file that the system does not let us read.
+    pub(super) fn read(location: &Path) -> Result<CheckpointFiles, CheckpointError> {
+        let reader = CheckpointReader::new(&location.display().to_string())?;
+        let root = reader.root().to_path_buf();
+        let mut found = CheckpointFiles {
+            running: running(&reader)?,
+            stream: seen(&root.join(files::STREAM))?,
+            owner: seen(&root.join(files::OWNER))?,
+            root,
+            ..CheckpointFiles::default()
+        };
+        // Said by the lease, whatever the lock says.
+        if let Ok(Running::RanOut(owner)) = reader.running() {
+            found.ran_out = Some(owner);
+        }
+        found.read_commits()?;
+        found.read_plans()?;
+        found.read_components()?;
+        found.look_around()?;
+        Ok(found)
+    }
+
+    fn read_commits(&mut self) -> Result<(), CheckpointError> {
+        let folder = self.root.join(files::COMMITS);
+        for name in files::names(&folder)? {
+            let path = folder.join(&name);
+            match files::parse_commit_name(&name) {
+                Some(batch) if path == files::commit_file(&self.root, batch) => {
+                    let mut commit = seen::<CommitRecord>(&path)?;
+                    if let Some(Seen::Whole(record)) = &commit
+                        && record.batch_id != batch
+                    {
+                        commit = Some(Seen::Broken(format!("it is the commit of batch {}", record.batch_id)));
+                    }
+                    self.commits.extend(commit.map(|commit| (batch.0, commit)));
+                }
+                _ => self.note(path, &name),
+            }
+        }
+        Ok(())
+    }
+
+    fn read_plans(&mut self) -> Result<(), CheckpointError> {
+        let folder = self.root.join(files::OFFSETS);
+        for name in files::names(&folder)? {
+            let path = folder.join(&name);
+            match files::parse_plan_name(&name) {
+                Some((batch, attempt)) if path == files::plan_file(&self.root, batch, attempt) => {
+                    let mut plan = seen::<PlannedBatch>(&path)?;
+                    if let Some(Seen::Whole(found)) = &plan
+                        && (found.batch_id, found.attempt) != (batch, attempt)
+                    {
+                        let text = format!("it is attempt {} at batch {}", found.attempt, found.batch_id);
+                        plan = Some(Seen::Broken(text));
+                    }
+                    self.plans.extend(plan.map(|plan| ((batch.0, attempt), plan)));
+                }
+                _ => self.note(path, &name),
+            }
+        }
+        Ok(())
+    }
+
+    fn read_components(&mut self) -> Result<(), CheckpointError> {
+        let folder = self.root.join(files::COMPONENTS);
+        for name in files::names(&folder)? {
+            let path = folder.join(&name);
+            match name.strip_suffix(".wasm") {
+                Some(sha256) if sha256.len() == 64 => {
+                    let bytes = match std::fs::read(&path) {
+                        Ok(bytes) => bytes,
+                        Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                        Err(error) => return Err(crate::lake::LakeError::io("read", &path, error).into()),
+                    };
+                    let found: String = Sha256::digest(&bytes)
+                        .iter()
+                        .map(|byte| format!("{byte:02x}"))
+                        .collect();
+                    self.components.insert(sha256.to_owned(), found == sha256);
+                }
+                _ => self.note(path, &name),
+            }
+        }
+        Ok(())
+    }
+
+    fn look_around(&mut self) -> Result<(), CheckpointError> {
+        const OURS: [&str; 7] = [
+            files::STREAM,
+            files::OWNER,
+            files::LOCK,
+            files::OFFSETS,
+            files::COMMITS,
+            files::COMPONENTS,
+            "hosts",
+        ];
+        for name in files::names(&self.root)? {
+            if !OURS.contains(&name.as_str()) {
+                self.note(self.root.join(&name), &name);
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, path: PathBuf, name: &str) {
+        match durable::is_staged_name(name) {
+            true => self.temporary.push(path),
+            false => self.strangers.push(path),
+        }
+    }
+
+    /// Whether nothing of a checkpoint is there.
+    pub(super) fn is_empty(&self) -> bool {
+        self.stream.is_none() && self.commits.is_empty() && self.plans.is_empty()
+    }
+
+    pub(super) fn commit(&self, batch: i64) -> Option<&CommitRecord> {
+        self.commits.get(&batch)?.whole()
+    }
+
+    /// The attempts at a batch, oldest first.
+    pub(super) fn attempts(&self, batch: i64) -> impl Iterator<Item = (u32, &Seen<PlannedBatch>)> {
+        self.plans
+            .range((batch, 0)..=(batch, u32::MAX))
+            .map(|((_, attempt), plan)| (*attempt, plan))
+    }
+
+    pub(super) fn commit_file(&self, batch: i64) -> PathBuf {
+        files::commit_file(&self.root, BatchId(batch))
+    }
+
+    pub(super) fn plan_file(&self, batch: i64, attempt: u32) -> PathBuf {
+        files::plan_file(&self.root, BatchId(batch), attempt)
+    }
+}
+
+/// The process that runs the stream, also when the file with its name is damaged.
+fn running(reader: &CheckpointReader) -> Result<Option<String>, CheckpointError> {
+    match reader.running() {
+        Ok(Running::By(owner)) => Ok(Some(owner)),
+        Ok(Running::Nobody | Running::RanOut(_)) => Ok(None),
+        Err(CheckpointError::Damaged { .. } | CheckpointError::NewerFormat { .. }) => {
+            let unnamed = "a process whose name cannot be read".to_owned();
+            Ok(reader.is_locked()?.then_some(unnamed))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads a file; `None` when there is none (any more).
+fn seen<T: DeserializeOwned>(file: &Path) -> Result<Option<Seen<T>>, CheckpointError> {
+    match files::read_json(file, "") {
+        Ok(content) => Ok(content.map(Seen::Whole)),
+        Err(CheckpointError::Damaged { reason, .. }) => Ok(Some(Seen::Broken(reason))),
+        Err(CheckpointError::NewerFormat { found, .. }) => Ok(Some(Seen::Newer(found))),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,264 @@
+//! The damages, each with the code under which the doctor has to find it and how it has to end.
+
+use std::fs;
+use std::io::Result;
+use std::path::Path;
+
+use super::{Outcome, made_up};
+use crate::checkpoint::files;
+use crate::doctor::evidence::Evidence;
+use crate::doctor::finding::Code;
+use crate::doctor::subject::Subject;
+
+/// Something that can happen to a table.
+pub(super) struct Damage {
+    pub(super) what: &'static str,
+    pub(super) code: Code,
+    pub(super) outcome: Outcome,
+    /// Does it to a copy, of which the evidence tells.
+    pub(super) apply: fn(&Subject, &Evidence) -> Result<Damaged>,
+}
+
+/// Whether a copy could be damaged.
+pub(super) enum Damaged {
+    Done,
+    NotApplicable(&'static str),
+}
+
+use Damaged::{Done, NotApplicable};
+use Outcome::{Refused, Repaired, RunMends};
+
+const NO_COMMIT: Damaged = NotApplicable("the checkpoint has no record");
+
+macro_rules! damage {
+    ($what:literal, $code:ident, $outcome:ident, $apply:expr) => {
+        Damage {
+            what: $what,
+            code: Code::$code,
+            outcome: $outcome,
+            apply: $apply,
+        }
+    };
+}
+
+/// All of them.
+pub(super) const DAMAGES: &[Damage] = &[
+    damage!(
+        "the newest commits/ file deleted",
+        CommitFileMissing,
+        Repaired,
+        |table, seen| {
+            match newest(seen) {
+                Some(batch) => remove(&seen.checkpoint.commit_file(batch), table),
+                None => Ok(NO_COMMIT),
+            }
+        }
+    ),
+    damage!(
+        "a commits/ file in the middle deleted",
+        CommitFileMissing,
+        Repaired,
+        |table, seen| {
+            let batches: Vec<i64> = seen.checkpoint.commits.keys().copied().collect();
+            match batches.len() {
+                0..3 => Ok(NotApplicable("fewer than three batches")),
+                number => remove(&seen.checkpoint.commit_file(batches[number / 2]), table),
+            }
+        }
+    ),
+    damage!(
+        "the newest commits/ file cut in half",
+        CommitFileDamaged,
+        Repaired,
+        |_, seen| { newest(seen).map_or(Ok(NO_COMMIT), |batch| cut(&seen.checkpoint.commit_file(batch))) }
+    ),
+    damage!(
+        "the plan of a done batch cut in half",
+        PlanFileDamaged,
+        Repaired,
+        |_, seen| {
+            let done = newest(seen).unwrap_or(-1);
+            match seen.checkpoint.plans.keys().rev().find(|(batch, _)| *batch <= done) {
+                Some((batch, attempt)) => cut(&seen.checkpoint.plan_file(*batch, *attempt)),
+                None => Ok(NotApplicable("no plan of a done batch is kept")),
+            }
+        }
+    ),
+    damage!(
+        "the plan of an open batch cut in half",
+        PlanFileDamaged,
+        Repaired,
+        |_, seen| {
+            match made_up::open_batch(seen)? {
+                Some(file) => cut(&file),
+                None => Ok(NotApplicable("no plan is kept that an open batch could be made of")),
+            }
+        }
+    ),
+    damage!(
+        "stream.json replaced by another table's",
+        StreamFileForeign,
+        Repaired,
+        |_, seen| { made_up::foreign_identity(seen) }
+    ),
+    damage!("stream.json cut in half", StreamFileDamaged, Repaired, |table, _| {
+        cut(&table.checkpoint.join(files::STREAM))
+    }),
+    damage!("owner.json cut in half", OwnerFileDamaged, Repaired, |table, _| {
+        cut(&table.checkpoint.join(files::OWNER))
+    }),
+    damage!(
+        "the checkpoint set back to an older copy",
+        CheckpointRewound,
+        Repaired,
+        |_, seen| { set_back(seen) }
+    ),
+    damage!("the checkpoint deleted", CheckpointDeleted, Repaired, |table, _| {
+        fs::remove_dir_all(&table.checkpoint).map(|()| Done)
+    }),
+    damage!(
+        "a component's copy cut in half",
+        ComponentDamaged,
+        Repaired,
+        |_, seen| {
+            match seen.checkpoint.components.keys().next() {
+                Some(sha256) => cut(&files::component_file(&seen.checkpoint.root, sha256)),
+                None => Ok(NotApplicable("the table has no transforms")),
+            }
+        }
+    ),
+    damage!(
+        "a file left half-written by a killed process",
+        TemporaryFile,
+        RunMends,
+        |table, _| {
+            let file = table.checkpoint.join(files::COMMITS).join(".9.json.0123.sluice-tmp");
+            fs::write(file, "{").map(|()| Done)
+        }
+    ),
+    damage!(
+        "a lease left over by a dead process",
+        LeaseLeftOver,
+        RunMends,
+        made_up::dead_owner
+    ),
+    damage!(
+        "bronze set back to an older version",
+        BronzeBehind,
+        Refused,
+        |_, seen| set_bronze_back(seen)
+    ),
+    damage!("bronze deleted", BronzeMissing, Refused, |table, seen| {
+        match seen.bronze.exists {
+            true => fs::remove_dir_all(&table.target).map(|()| Done),
+            false => Ok(NotApplicable("there is no bronze table yet")),
+        }
+    }),
+    damage!("a data file of bronze gone", DataFileMissing, Refused, |table, seen| {
+        match seen.bronze.active.iter().flatten().next() {
+            Some(file) => remove(&table.target.join(&file.path), table),
+            None => Ok(NotApplicable("bronze has no data file")),
+        }
+    }),
+    damage!(
+        "an entry of bronze's log emptied",
+        LogEntryDamaged,
+        Refused,
+        |_, seen| {
+            match middle(seen) {
+                Some(version) => fs::write(entry(seen, version), "").map(|()| Done),
+                None => Ok(NotApplicable("the log has no entry in the middle")),
+            }
+        }
+    ),
+    damage!(
+        "an entry of bronze's log deleted",
+        LogEntryMissing,
+        Refused,
+        |_, seen| {
+            match middle(seen) {
+                Some(version) => fs::remove_file(entry(seen, version)).map(|()| Done),
+                None => Ok(NotApplicable("the log has no entry in the middle")),
+            }
+        }
+    ),
+    damage!(
+        "rows of bronze deleted by somebody else",
+        ForeignCommit,
+        Refused,
+        made_up::deletion
+    ),
+    damage!("the facts table deleted", FactsMissing, Repaired, |table, _| {
+        fs::remove_dir_all(&table.facts_table).map(|()| Done)
+    }),
+    damage!("the control table deleted", ControlMissing, RunMends, |table, _| {
+        fs::remove_dir_all(&table.control_table).map(|()| Done)
+    }),
+];
+
+fn newest(seen: &Evidence) -> Option<i64> {
+    seen.checkpoint.commits.keys().next_back().copied()
+}
+
+/// Files of a copy only: a link to a data file is removed, the file of the original stays.
+fn remove(file: &Path, _copy: &Subject) -> Result<Damaged> {
+    fs::remove_file(file).map(|()| Done)
+}
+
+/// As a disk leaves a file that it did not write to its end.
+fn cut(file: &Path) -> Result<Damaged> {
+    if !file.exists() {
+        return Ok(NotApplicable("there is no such file"));
+    }
+    let content = fs::read(file)?;
+    fs::write(file, &content[..content.len() / 2]).map(|()| Done)
+}
+
+/// Takes away everything of the newest batches, as a restored backup would.
+fn set_back(seen: &Evidence) -> Result<Damaged> {
+    let batches: Vec<i64> = seen.checkpoint.commits.keys().copied().collect();
+    if batches.len() < 3 {
+        return Ok(NotApplicable("fewer than three batches"));
+    }
+    let last = batches[batches.len() - 3];
+    for batch in batches.iter().filter(|batch| **batch > last) {
+        fs::remove_file(seen.checkpoint.commit_file(*batch))?;
+    }
+    for (batch, attempt) in seen.checkpoint.plans.keys().filter(|(batch, _)| *batch > last) {
+        fs::remove_file(seen.checkpoint.plan_file(*batch, *attempt))?;
+    }
+    Ok(Done)
+}
+
+/// Takes away the newest batch with rows and all that came after it.
+fn set_bronze_back(seen: &Evidence) -> Result<Damaged> {
+    let table = &seen.bronze;
+    let newest = table
+        .whole()
+        .filter(|(_, entry)| entry.ours && !entry.files.is_empty())
+        .last();
+    let Some((version, _)) = newest.filter(|(version, _)| *version > table.base) else {
+        return Ok(NotApplicable(
+            "bronze's log has no entry of a batch after its checkpoint",
+        ));
+    };
+    for later in version..=table.newest().unwrap_or(version) {
+        fs::remove_file(entry(seen, later))?;
+    }
+    Ok(Done)
+}
+
+/// A version that is neither the first that readers need nor the newest.
+fn middle(seen: &Evidence) -> Option<u64> {
+    let table = &seen.bronze;
+    let newest = table.newest()?;
+    let first = table.base + 1;
+    (first < newest).then(|| first + (newest - first) / 2)
+}
+
+fn entry(seen: &Evidence, version: u64) -> std::path::PathBuf {
+    seen.bronze
+        .folder
+        .join("_delta_log")
+        .join(format!("{version:020}.json"))
+}

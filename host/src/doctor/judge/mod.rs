@@ -1,0 +1,145 @@
+//! From what a table left to what is wrong with it.
+
+mod bronze;
+mod checkpoint;
+mod commits;
+mod control;
+mod facts;
+mod logs;
+
+use std::path::Path;
+
+use super::checkpoint_files::Seen;
+use super::evidence::Evidence;
+use super::finding::{Code, Examination, Finding, Repair, Severity, Step};
+use super::ledger::Ledger;
+use super::subject::Subject;
+use crate::identity::BatchId;
+
+/// Says what is wrong.
+pub(super) fn judge(subject: &Subject, evidence: &Evidence) -> Examination {
+    let ledger = Ledger::new(subject, evidence);
+    let owner = evidence.checkpoint.owner.as_ref().and_then(Seen::whole);
+    let running = evidence.checkpoint.running.is_some();
+    let mut findings = evidence.unreadable.clone();
+    findings.extend(logs::judge(&ledger));
+    findings.extend(checkpoint::judge(&ledger));
+    findings.extend(commits::judge(&ledger));
+    findings.extend(bronze::judge(&ledger));
+    findings.extend(facts::judge(&ledger));
+    findings.extend(control::judge(&ledger));
+    if running {
+        findings.retain(|finding| finding.code.holds_while_running());
+        findings.push(is_running(&ledger));
+    }
+    let barred = findings
+        .iter()
+        .map(|finding| finding.code)
+        .find(|code| code.bars_repairs());
+    if let Some(barred) = barred {
+        for finding in findings.iter_mut().filter(|finding| finding.repair.is_some()) {
+            finding.repair = None;
+            finding.advice = format!("first settle {barred}; then --repair can mend this");
+        }
+    }
+    findings.sort_by(|a, b| b.severity.cmp(&a.severity));
+    Examination {
+        capture_instance: subject.capture_instance.clone(),
+        app_id: subject.app_id.clone(),
+        batch_id: ledger.done.map(BatchId),
+        end: ledger
+            .done
+            .and_then(|done| ledger.end_of(done))
+            .filter(|end| !end.lsn.is_zero()),
+        finalized_until: evidence
+            .verdict
+            .iter()
+            .flatten()
+            .next()
+            .and_then(|row| row.finalized_until),
+        owner: owner.map(ToString::to_string),
+        running,
+        findings,
+    }
+}
+
+fn is_running(ledger: &Ledger<'_>) -> Finding {
+    let checkpoint = &ledger.evidence.checkpoint;
+    found(
+        Code::Running,
+        Severity::Note,
+        &checkpoint.root,
+        format!(
+            "{} runs this table now",
+            checkpoint.running.as_deref().unwrap_or_default()
+        ),
+        "what is said here was true for a moment; what a running process is about to change was left out",
+        "stop it for a full examination; --repair does nothing while it runs, also when it is only paused",
+    )
+}
+
+fn found(
+    code: Code,
+    severity: Severity,
+    place: &Path,
+    what: impl Into<String>,
+    means: impl Into<String>,
+    advice: impl Into<String>,
+) -> Finding {
+    Finding {
+        code,
+        severity,
+        place: place.to_path_buf(),
+        what: what.into(),
+        means: means.into(),
+        advice: advice.into(),
+        repair: None,
+    }
+}
+
+impl Finding {
+    fn repaired_by(self, words: impl Into<String>, steps: Vec<Step>) -> Finding {
+        Finding {
+            repair: Some(Repair {
+                words: words.into(),
+                steps,
+            }),
+            ..self
+        }
+    }
+}
+
+/// `batch 3`, `batches 3 to 7`, `batches 3, 5 and 9`.
+fn batches(numbers: &[i64]) -> String {
+    match numbers {
+        [] => "no batch".to_owned(),
+        [only] => format!("batch {only}"),
+        [first, .., last] if last - first + 1 == numbers.len() as i64 => format!("batches {first} to {last}"),
+        [few @ .., last] if few.len() < 6 => {
+            let few: Vec<String> = few.iter().map(ToString::to_string).collect();
+            format!("batches {} and {last}", few.join(", "))
+        }
+        [first, .., last] => format!("{} batches between {first} and {last}", numbers.len()),
+    }
+}
+
+/// `one file`, `7 files`.
+fn count(number: usize, one: &str, many: &str) -> String {
+    match number {
+        1 => format!("one {one}"),
+        _ => format!("{number} {many}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_are_told_in_few_words() {
+        assert_eq!(batches(&[3]), "batch 3");
+        assert_eq!(batches(&[3, 4, 5]), "batches 3 to 5");
+        assert_eq!(batches(&[3, 5, 9]), "batches 3, 5 and 9");
+        assert_eq!(batches(&[1, 3, 5, 7, 9, 11, 13, 15]), "8 batches between 1 and 15");
+    }
+}

@@ -1,0 +1,359 @@
+//! The batches of a stream, joined from all that tells of them: `commits/`, `offsets/`, facts and bronze's log.
+//!
+//! The same facts row is in three places, so a commit record that is lost can be written again from either of the others.
+//! What is rebuilt has to join what it stands between: a batch begins where the one before it ends.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::evidence::{Evidence, events_id, facts_id};
+use super::subject::Subject;
+use crate::checkpoint::{BEFORE_THE_FIRST, CommitRecord, FORMAT, PlannedBatch};
+use crate::facts::FactsRow;
+use crate::identity::BatchId;
+use crate::lsn::{Offset, UtcMicros};
+use crate::transform::{Provenance, digest};
+
+/// Commits that a run keeps, and so as many as are written again.
+const KEPT: i64 = 100;
+
+/// A batch as bronze's commit tells it.
+#[derive(Clone, Debug)]
+pub(super) struct BronzeBatch {
+    pub(super) version: i64,
+    pub(super) attempt: Option<u32>,
+    /// `Some(None)` for the first batch of a stream.
+    pub(super) start: Option<Option<Offset>>,
+    pub(super) end: Option<Offset>,
+    pub(super) provenance: Value,
+    pub(super) facts: Option<FactsRow>,
+}
+
+/// The batches of one stream.
+pub(super) struct Ledger<'a> {
+    pub(super) subject: &'a Subject,
+    pub(super) evidence: &'a Evidence,
+    /// What bronze's log has, as far back as it goes.
+    pub(super) bronze: BTreeMap<i64, BronzeBatch>,
+    /// The newest batch in bronze, in facts, and among the whole files of `commits/`.
+    pub(super) by_bronze: Option<i64>,
+    pub(super) by_facts: Option<i64>,
+    pub(super) by_checkpoint: Option<i64>,
+    /// The newest of all.
+    pub(super) done: Option<i64>,
+}
+
+impl<'a> Ledger<'a> {
+    pub(super) fn new(subject: &'a Subject, evidence: &'a Evidence) -> Ledger<'a> {
+        let mut bronze = BTreeMap::new();
+        for (version, entry) in evidence.bronze.whole() {
+            let ours = entry.txns.iter().filter(|(id, _)| *id == subject.app_id.0);
+            let metadata = entry.metadata.as_ref().unwrap_or(&Value::Null);
+            for (_, batch) in ours {
+                let version = i64::try_from(version).unwrap_or(i64::MAX);
+                bronze.insert(*batch, bronze_batch(metadata, version));
+            }
+        }
+        let by_bronze = evidence.bronze.recorded.get(&subject.app_id.0).copied();
+        let by_facts = evidence.facts.recorded.get(&facts_id(subject)).copied();
+        let whole = |(batch, _): (&i64, _)| evidence.checkpoint.commit(*batch).map(|_| *batch);
+        let by_checkpoint = evidence.checkpoint.commits.iter().rev().find_map(whole);
+        Ledger {
+            subject,
+            evidence,
+            bronze,
+            by_bronze,
+            by_facts,
+            by_checkpoint,
+            done: by_bronze.max(by_facts).max(by_checkpoint),
+        }
+    }
+
+    /// The facts of a batch, from whatever has them.
+    pub(super) fn facts_of(&self, batch: i64) -> Option<FactsRow> {
+        let of_commit = self
+            .evidence
+            .checkpoint
+            .commit(batch)
+            .map(|commit| commit.facts.clone());
+        let of_table = || self.evidence.rows.as_ref()?.batch(batch).cloned();
+        let of_bronze = || self.bronze.get(&batch)?.facts.clone();
+        of_commit.or_else(of_table).or_else(of_bronze)
+    }
+
+    /// Where a batch ends.
+    pub(super) fn end_of(&self, batch: i64) -> Option<Offset> {
+        if let Some(commit) = self.evidence.checkpoint.commit(batch) {
+            return Some(commit.end);
+        }
+        if let Some(end) = self.bronze.get(&batch).and_then(|found| found.end) {
+            return Some(end);
+        }
+        let facts = self.facts_of(batch)?;
+        match (facts.end_lsn, facts.end_commit_ts) {
+            (Some(lsn), Some(commit_ts)) => Some(Offset { lsn, commit_ts }),
+            // Closed without being read, where the stream began.
+            (None, None) if facts.rows == Some(0) => Some(BEFORE_THE_FIRST),
+            _ => None,
+        }
+    }
+
+    /// The rows of a batch; `None` when nothing tells of it.
+    pub(super) fn rows_of(&self, batch: i64) -> Option<i64> {
+        self.facts_of(batch)?.rows
+    }
+
+    /// The newest batch with rows by checkpoint and facts.
+    pub(super) fn last_with_rows(&self) -> Option<i64> {
+        let commits = self.evidence.checkpoint.commits.keys().rev();
+        let by_checkpoint = commits
+            .filter_map(|batch| self.evidence.checkpoint.commit(*batch))
+            .find_map(|commit| {
+                let with_rows = commit.delta_version.is_some() || commit.facts.rows > Some(0);
+                with_rows
+                    .then_some(commit.batch_id.0)
+                    .or(commit.last_with_rows.map(|batch| batch.0))
+            });
+        let rows = self.evidence.rows.as_ref();
+        let by_facts = rows.and_then(|rows| {
+            let with_rows = |row: &FactsRow| row.rows > Some(0);
+            let mut newest = rows.batches.iter().rev();
+            newest.find_map(|(batch, found)| found.iter().any(with_rows).then_some(*batch))
+        });
+        by_checkpoint.max(by_facts)
+    }
+
+    /// The newest attempt at a batch, when its file is whole.
+    pub(super) fn plan(&self, batch: i64) -> Option<&PlannedBatch> {
+        self.evidence.checkpoint.attempts(batch).last()?.1.whole()
+    }
+
+    /// The commits that a run would have left and that are not there whole: each rebuilt, or why it cannot be.
+    pub(super) fn rebuild(&self) -> BTreeMap<i64, Result<CommitRecord, String>> {
+        let mut rebuilt: BTreeMap<i64, Result<CommitRecord, String>> = BTreeMap::new();
+        let Some(done) = self.done else {
+            return rebuilt;
+        };
+        let oldest = self.evidence.checkpoint.commits.keys().next().copied().unwrap_or(0);
+        for batch in oldest.max(done - KEPT + 1).max(0)..=done {
+            if self.evidence.checkpoint.commit(batch).is_none() {
+                let before = self.evidence.checkpoint.commit(batch - 1);
+                let before = before.or_else(|| rebuilt.get(&(batch - 1))?.as_ref().ok());
+                let record = self.rebuild_one(batch, before);
+                rebuilt.insert(batch, record);
+            }
+        }
+        rebuilt
+    }
+
+    fn rebuild_one(&self, batch: i64, before: Option<&CommitRecord>) -> Result<CommitRecord, String> {
+        let facts = self
+            .facts_of(batch)
+            .ok_or_else(|| format!("neither the facts table nor bronze's log says what batch {batch} was"))?;
+        let found = self.bronze.get(&batch);
+        let facts = FactsRow {
+            delta_version: facts.delta_version.or(found.map(|found| found.version)),
+            ..facts
+        };
+        let end = self
+            .end_of(batch)
+            .ok_or_else(|| format!("nothing says where batch {batch} ends"))?;
+        self.joins(batch)?;
+        // A batch that was closed without being read ran no chain of its own.
+        let closed = || {
+            facts
+                .transform
+                .is_none()
+                .then(|| before.map(|before| before.chain.clone()).unwrap_or_default())
+        };
+        let chain = chain_of(&facts)
+            .or_else(closed)
+            .ok_or_else(|| format!("the transforms of batch {batch} cannot be read"))?;
+        let (last_event, events) = self.events_of(batch, &facts, end, &chain, before);
+        Ok(CommitRecord {
+            format: FORMAT,
+            batch_id: BatchId(batch),
+            attempt: self.attempt_of(batch, &facts, end),
+            delta_version: facts.delta_version,
+            last_with_rows: self.with_rows_up_to(batch, &facts, before),
+            end,
+            chain,
+            last_event,
+            events,
+            committed_at: committed_at(&facts),
+            facts,
+        })
+    }
+
+    /// Whether a batch begins where the one before it ends, as far as both are known.
+    pub(super) fn joins(&self, batch: i64) -> Result<(), String> {
+        let Some(before) = self.end_of(batch - 1) else {
+            return Ok(());
+        };
+        let start = self.bronze.get(&batch).and_then(|found| found.start);
+        if let Some(start) = start
+            && start.map(|start| start.lsn) != Some(before.lsn).filter(|lsn| !lsn.is_zero())
+        {
+            let start = start.map_or_else(|| "the beginning".to_owned(), |start| start.lsn.to_string());
+            return Err(format!(
+                "batch {batch} in bronze begins at {start}, and batch {} ends at {}",
+                batch - 1,
+                before.lsn
+            ));
+        }
+        let facts = self.facts_of(batch);
+        let first = facts.as_ref().and_then(|facts| facts.min_lsn);
+        if let Some(first) = first.filter(|first| *first <= before.lsn) {
+            return Err(format!(
+                "batch {batch} has a change at {first}, and batch {} ends at {}",
+                batch - 1,
+                before.lsn
+            ));
+        }
+        match self.end_of(batch) {
+            Some(end) if end.lsn < before.lsn => Err(format!(
+                "batch {batch} ends at {}, before batch {} does ({})",
+                end.lsn,
+                batch - 1,
+                before.lsn
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Bronze's own id is the newest batch with rows; below it, the batch with rows that is next.
+    fn with_rows_up_to(&self, batch: i64, facts: &FactsRow, before: Option<&CommitRecord>) -> Option<BatchId> {
+        if facts.rows > Some(0) || facts.delta_version.is_some() {
+            return Some(BatchId(batch));
+        }
+        let in_bronze = self.by_bronze.filter(|newest| *newest <= batch);
+        let in_log = || self.bronze.range(..=batch).next_back().map(|(batch, _)| *batch);
+        in_bronze
+            .map(BatchId)
+            .or_else(|| before.and_then(|before| before.last_with_rows))
+            .or_else(|| in_log().map(BatchId))
+    }
+
+    fn attempt_of(&self, batch: i64, facts: &FactsRow, end: Offset) -> u32 {
+        let in_bronze = self.bronze.get(&batch).and_then(|found| found.attempt);
+        let planned = || {
+            let whole = self
+                .evidence
+                .checkpoint
+                .attempts(batch)
+                .filter_map(|(_, plan)| plan.whole());
+            whole
+                .filter(|plan| plan.end.lsn == end.lsn)
+                .map(|plan| plan.attempt)
+                .last()
+        };
+        // The detail of another attempt begins with `attempt k: `.
+        let told = || {
+            let detail = facts.detail.as_deref()?.strip_prefix("attempt ")?;
+            detail.split_once(':')?.0.parse().ok()
+        };
+        in_bronze.or_else(planned).or_else(told).unwrap_or(0)
+    }
+
+    /// The events that came with a batch, and the newest event's number then.
+    fn events_of(
+        &self,
+        batch: i64,
+        facts: &FactsRow,
+        end: Offset,
+        chain: &str,
+        before: Option<&CommitRecord>,
+    ) -> (Option<i64>, Vec<FactsRow>) {
+        let rows: &[FactsRow] = self.evidence.rows.as_ref().map_or(&[], |rows| &rows.events);
+        let moved = self.end_of(batch - 1).is_none_or(|before| before.lsn != end.lsn);
+        let events: Vec<FactsRow> = if Some(batch) <= self.by_facts {
+            let here = rows.iter().filter(|row| moved && row.end_lsn == Some(end.lsn));
+            here.cloned().collect()
+        } else {
+            self.chain_event(batch, facts, chain, before).into_iter().collect()
+        };
+        let count = |rows: usize| i64::try_from(rows).unwrap_or(0);
+        let newest = match before {
+            Some(before) => before.last_event.unwrap_or(-1) + count(events.len()),
+            None if batch == 0 => count(events.len()) - 1,
+            None => {
+                let newest = self.evidence.facts.recorded.get(&events_id(self.subject));
+                let newest = newest.copied().unwrap_or(-1);
+                match Some(batch) <= self.by_facts {
+                    true => newest - count(rows.iter().filter(|row| row.end_lsn > Some(end.lsn)).count()),
+                    false => newest + count(events.len()),
+                }
+            }
+        };
+        (Some(newest).filter(|newest| *newest >= 0), events)
+    }
+
+    /// The event of a chain that a batch was the first to run, when the facts table does not have it yet.
+    pub(super) fn chain_event(
+        &self,
+        batch: i64,
+        facts: &FactsRow,
+        chain: &str,
+        before: Option<&CommitRecord>,
+    ) -> Option<FactsRow> {
+        let last = match before {
+            Some(before) => Some(before.chain.clone()),
+            None => self.facts_of(batch - 1).as_ref().and_then(chain_of),
+        };
+        let event = match last {
+            Some(last) if last == chain => return None,
+            Some(_) => "transform_changed",
+            None if batch == 0 => "transform_set",
+            None => return None,
+        };
+        let first = self.plan(batch).map(|plan| plan.first_lsn).or(facts.min_lsn);
+        Some(FactsRow {
+            app_id: facts.app_id.clone(),
+            event: Some(event.to_owned()),
+            min_lsn: first,
+            end_lsn: facts.end_lsn,
+            end_commit_ts: facts.end_commit_ts,
+            detail: Some(format!(
+                "from {} on, which begins a batch of {} rows",
+                first.or(facts.end_lsn).map(|lsn| lsn.to_string()).unwrap_or_default(),
+                facts.rows.unwrap_or(0)
+            )),
+            target: facts.target.clone(),
+            transform: facts.transform.clone(),
+            host: facts.host.clone(),
+            ..FactsRow::default()
+        })
+    }
+}
+
+/// The digest of the chain that a batch ran with.
+pub(super) fn chain_of(facts: &FactsRow) -> Option<String> {
+    let provenance: Vec<Provenance> = serde_json::from_str(facts.transform.as_deref()?).ok()?;
+    Some(digest(&provenance))
+}
+
+fn committed_at(facts: &FactsRow) -> UtcMicros {
+    let ended = facts
+        .started_at
+        .map(|started| UtcMicros(started.0 + facts.duration_ms.unwrap_or(0) * 1000));
+    ended.unwrap_or_else(UtcMicros::now)
+}
+
+fn bronze_batch(metadata: &Value, version: i64) -> BronzeBatch {
+    let read = |name: &str| metadata.get(name).cloned();
+    let facts = FactsRow::from_metadata(metadata)
+        .ok()
+        .filter(|facts| facts.batch_id.is_some());
+    BronzeBatch {
+        version,
+        attempt: read("attempt").and_then(|value| serde_json::from_value(value).ok()),
+        start: read("start").and_then(|value| serde_json::from_value(value).ok()),
+        end: read("end").and_then(|value| serde_json::from_value(value).ok()),
+        provenance: read("transform").unwrap_or_default(),
+        facts: facts.map(|facts| FactsRow {
+            delta_version: Some(version),
+            ..facts
+        }),
+    }
+}
