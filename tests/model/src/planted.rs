@@ -1,0 +1,60 @@
+//! Faults that can be put into the protocol, to see that the schedules find them.
+
+/// A rule of the protocol that is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Planted {
+    /// Bronze's batch id is taken as it was at the opening.
+    NoFreshTxn,
+    /// Facts that a crash kept from the table are not written again.
+    FactsNotCaughtUp,
+    /// After a conflict, the first proposal of a group of facts is sent as it is.
+    GroupNotRebuilt,
+    /// The fencing number is written and not compared.
+    FenceNotCompared,
+    /// Attempt k + 1 is planned before the claim.
+    AttemptWithoutClaim,
+    /// A take-over runs the open batch instead of closing it.
+    TakeOverReplays,
+    /// A take-over reads the checkpoint, then claims.
+    ReadBeforeClaim,
+    /// The verdict goes first.
+    VerdictBeforeFacts,
+    /// Rows in quarantine count, whatever attempt was committed.
+    AnyAttemptsQuarantine,
+    /// A closed batch names the attempt that it closes.
+    ClosedNamesAttempt,
+    /// The first batch is closed without a position, so the next begins at what is left.
+    ClosedForgetsFirst,
+    /// A batch that the facts table has is planned anew or closed.
+    FactsNotAsked,
+    /// Commits that are missing in the middle are passed over.
+    GapsPassedOver,
+    /// `owner.json` is replaced without a comparison.
+    OwnerNotCompared,
+    /// A lease that its own process ended is trusted to have left no open batch of somebody else.
+    TrustsCleanEnd,
+    /// The fence is not compared between the reading of an open batch and its closing.
+    ClosesUnfenced,
+}
+
+impl Planted {
+    /// Each of them.
+    pub const ALL: [Planted; 16] = [
+        Planted::NoFreshTxn,
+        Planted::FactsNotCaughtUp,
+        Planted::GroupNotRebuilt,
+        Planted::FenceNotCompared,
+        Planted::AttemptWithoutClaim,
+        Planted::TakeOverReplays,
+        Planted::ReadBeforeClaim,
+        Planted::VerdictBeforeFacts,
+        Planted::AnyAttemptsQuarantine,
+        Planted::ClosedNamesAttempt,
+        Planted::ClosedForgetsFirst,
+        Planted::FactsNotAsked,
+        Planted::GapsPassedOver,
+        Planted::OwnerNotCompared,
+        Planted::TrustsCleanEnd,
+        Planted::ClosesUnfenced,
+    ];
+}

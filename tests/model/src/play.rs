@@ -1,0 +1,684 @@
+//! Processes on a world, an action at a time.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::rc::Rc;
+use std::task::{Context, Waker};
+
+use crate::check::{self, Violation};
+use crate::choice::Choose;
+use crate::owner;
+use crate::planted::Planted;
+use crate::publish;
+use crate::stores::{Key, Lease, LogId, Lsn, Object, Pid, Stores, Stream, Txn, recorded};
+use crate::world::{Budget, Faults, Hands, Memory, Mode, Settings, Stop, Task, World, describe};
+
+/// Steps of the undisturbed end: far more than it takes.
+const QUIET_STEPS: u32 = 20_000;
+/// Starts of a process in the undisturbed end.
+const QUIET_STARTS: u32 = 6;
+
+/// What is played.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Ownership.
+    pub mode: Mode,
+    /// Streams of each process: 1 or 2.
+    pub streams: usize,
+    /// What may happen.
+    pub budget: Budget,
+    /// Commits of the source at the beginning: rows of each stream.
+    pub commits: Vec<[u8; 2]>,
+    /// The configuration at the beginning.
+    pub settings: Settings,
+    /// Faults of stores.
+    pub faults: Faults,
+    /// How likely each action is.
+    pub weights: Weights,
+    /// Steps before nobody disturbs any more.
+    pub steps: u32,
+    /// The planted fault.
+    pub planted: Option<Planted>,
+    /// Facts are written before the stream's next step, so that fewer orders are possible.
+    pub facts_at_once: bool,
+}
+
+/// How likely each action is, against 200 for a step of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Weights {
+    /// A process starts where the other runs.
+    pub join: u32,
+    /// A process starts where the other is not there or stands still.
+    pub start: u32,
+    /// A process is killed.
+    pub crash: u32,
+    /// A process stands still.
+    pub pause: u32,
+    /// A process wakes up.
+    pub wake: u32,
+    /// A late write arrives.
+    pub land: u32,
+    /// A lease's beat is raised.
+    pub beat: u32,
+    /// The source grows.
+    pub grow: u32,
+    /// The source is cleaned up.
+    pub purge: u32,
+    /// The configuration or the clock changes.
+    pub change: u32,
+    /// A file is lost.
+    pub damage: u32,
+    /// A process is asked to stop.
+    pub ask: u32,
+    /// The task that writes facts and verdicts takes a step.
+    pub publisher: u32,
+}
+
+struct Running {
+    task: Task,
+    hands: Hands,
+    /// `None`: the publisher.
+    stream: Option<Stream>,
+}
+
+struct Process {
+    memory: Rc<Memory>,
+    tasks: Vec<Running>,
+    paused: bool,
+    ends: BTreeMap<Stream, Result<(), Stop>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Action {
+    Step(usize, usize),
+    Start(usize),
+    Crash(usize),
+    Pause(usize),
+    Wake(usize),
+    Ask(usize),
+    Land(usize),
+    Beat(usize),
+    Grow,
+    Purge,
+    Change,
+    Damage,
+}
+
+/// A world with two places for processes.
+pub struct Play {
+    /// The world.
+    pub world: Rc<RefCell<World>>,
+    processes: [Option<Process>; 2],
+    /// How the last process at each place ended.
+    ends: [BTreeMap<Stream, Result<(), Stop>>; 2],
+    next_pid: Pid,
+    config: Config,
+    verdicts: [Option<Lsn>; 2],
+    /// A process said that the checkpoint is broken, and nobody broke it.
+    alarm: Option<(Stream, Stop)>,
+}
+
+impl Play {
+    /// Nothing has happened yet.
+    pub fn new(config: Config, choose: Box<dyn Choose>, traced: bool) -> Play {
+        let mut stores = Stores::default();
+        stores.source.commits.clone_from(&config.commits);
+        stores.source.min = 1;
+        let world = World {
+            stores,
+            mode: config.mode,
+            planted: config.planted,
+            settings: config.settings,
+            budget: config.budget,
+            choose,
+            faults: config.faults,
+            counts: BTreeMap::new(),
+            trace: traced.then(Vec::new),
+            still: Vec::new(),
+            quiet: false,
+            shaken: false,
+            ripe: false,
+        };
+        Play {
+            world: Rc::new(RefCell::new(world)),
+            processes: [None, None],
+            ends: [BTreeMap::new(), BTreeMap::new()],
+            next_pid: 1,
+            config,
+            verdicts: [None, None],
+            alarm: None,
+        }
+    }
+
+    /// Plays to the end. `go_on` is asked before each action of the disturbed part, and may end the play early: then
+    /// nothing is said about its end.
+    pub fn run(&mut self, mut go_on: impl FnMut(&Play) -> bool) -> Result<bool, Violation> {
+        for _ in 0..self.config.steps {
+            if !go_on(self) {
+                return Ok(false);
+            }
+            let (actions, weights) = self.actions();
+            {
+                let world = &mut *self.world.borrow_mut();
+                (world.shaken, world.ripe) = (false, false);
+            }
+            if actions.is_empty() {
+                break;
+            }
+            let picked = self.world.borrow_mut().choose.pick(&weights);
+            self.act(actions[picked]);
+            self.check()?;
+        }
+        if !go_on(self) {
+            return Ok(false);
+        }
+        self.settle()?;
+        Ok(true)
+    }
+
+    /// What everything depends on from here.
+    pub fn state(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        let world = self.world.borrow();
+        (&world.stores, world.settings, world.budget, &world.still).hash(&mut hasher);
+        self.next_pid.hash(&mut hasher);
+        for (process, ends) in self.processes.iter().zip(&self.ends) {
+            ends.hash(&mut hasher);
+            let Some(process) = process else {
+                continue;
+            };
+            (
+                process.memory.pid,
+                process.paused,
+                process.memory.lease_ended.get(),
+                process.memory.asked.get(),
+            )
+                .hash(&mut hasher);
+            process.memory.queue.borrow().hash(&mut hasher);
+            for running in &process.tasks {
+                (running.stream, running.hands.seen.get()).hash(&mut hasher);
+            }
+        }
+        hasher.finish()
+    }
+
+    fn check(&mut self) -> Result<(), Violation> {
+        if let Some((stream, stop)) = self.alarm {
+            return Err(Violation {
+                invariant: "nobody says that a whole checkpoint is broken",
+                found: format!("stream {stream}: {stop:?}"),
+            });
+        }
+        let world = self.world.borrow();
+        if self.config.budget.damages == 0 {
+            check::owners(&world.stores)?;
+        }
+        check::always(&world.stores, world.planted, &mut self.verdicts)
+    }
+
+    fn actions(&self) -> (Vec<Action>, Vec<u32>) {
+        let world = self.world.borrow();
+        let budget = world.budget;
+        let weights = self.config.weights;
+        // A write without an answer is a good moment to kill its process.
+        let shaken = if world.shaken { 20 } else { 1 };
+        let mut actions = Vec::new();
+        let mut offer = |action, weight: u32, may: bool| {
+            if may {
+                actions.push((action, weight));
+            }
+        };
+        for (place, process) in self.processes.iter().enumerate() {
+            let Some(process) = process else {
+                let other = self.processes[1 - place].as_ref();
+                let alone = other.is_none_or(|other| other.paused && world.mode == Mode::Lease);
+                offer(
+                    Action::Start(place),
+                    if alone { weights.start } else { weights.join },
+                    budget.starts > 0,
+                );
+                continue;
+            };
+            if process.paused {
+                offer(Action::Wake(place), weights.wake, true);
+                continue;
+            }
+            let publishing = process
+                .tasks
+                .iter()
+                .any(|task| task.stream.is_none() && task.publishing());
+            let publishes = self.config.facts_at_once && (publishing || process.memory.can_publish());
+            for (task, running) in process.tasks.iter().enumerate() {
+                let may = match running.stream {
+                    None => process.memory.can_publish() || running.publishing(),
+                    Some(_) => !publishes,
+                };
+                let weight = if running.stream.is_none() {
+                    weights.publisher
+                } else {
+                    200
+                };
+                offer(Action::Step(place, task), weight, may);
+            }
+            offer(Action::Crash(place), weights.crash * shaken, budget.crashes > 0);
+            offer(Action::Pause(place), weights.pause * shaken, budget.pauses > 0);
+            offer(Action::Ask(place), weights.ask, budget.asks > 0);
+            let beats = world.mode == Mode::Lease && budget.beats > 0 && world.lease(process.memory.pid).is_some();
+            offer(Action::Beat(place), weights.beat, beats);
+        }
+        for late in 0..world.stores.late.len() {
+            let ripe = if world.ripe { 20 } else { 1 };
+            offer(Action::Land(late), weights.land * ripe, true);
+        }
+        offer(Action::Grow, weights.grow, budget.grows > 0);
+        offer(
+            Action::Purge,
+            weights.purge,
+            budget.purges > 0 && world.stores.source.min <= world.stores.source.max(),
+        );
+        offer(Action::Change, weights.change, budget.changes > 0);
+        let idle = self.processes.iter().all(Option::is_none);
+        offer(Action::Damage, weights.damage, budget.damages > 0 && idle);
+        actions.into_iter().unzip()
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Step(place, task) => self.step(place, task),
+            Action::Start(place) => {
+                self.world.borrow_mut().budget.starts -= 1;
+                self.start(place);
+            }
+            Action::Crash(place) => {
+                if let Some(process) = self.processes[place].take() {
+                    let world = &mut *self.world.borrow_mut();
+                    world.budget.crashes -= 1;
+                    let pid = process.memory.pid;
+                    world.note(|| format!("process {pid} is killed"));
+                    world.count("crash");
+                    if !world.stores.late.is_empty() {
+                        world.count("crash with a write on its way");
+                    }
+                    world.still.push(pid);
+                    world.stores.locks.retain(|_, holder| *holder != pid);
+                }
+            }
+            Action::Pause(place) => {
+                if let Some(process) = &mut self.processes[place] {
+                    process.paused = true;
+                    let pid = process.memory.pid;
+                    let world = &mut *self.world.borrow_mut();
+                    world.budget.pauses -= 1;
+                    world.still.push(pid);
+                    world.count("pause");
+                    world.note(|| format!("process {pid} stands still"));
+                }
+            }
+            Action::Wake(place) => {
+                if let Some(process) = &mut self.processes[place] {
+                    process.paused = false;
+                    let pid = process.memory.pid;
+                    let world = &mut *self.world.borrow_mut();
+                    world.still.retain(|still| *still != pid);
+                    world.count("wake");
+                    world.note(|| format!("process {pid} wakes up"));
+                }
+            }
+            Action::Ask(place) => {
+                let world = &mut *self.world.borrow_mut();
+                world.budget.asks -= 1;
+                if let Some(process) = &self.processes[place] {
+                    process.memory.asked.set(true);
+                    let pid = process.memory.pid;
+                    world.note(|| format!("process {pid} is asked to stop"));
+                }
+            }
+            Action::Land(late) => {
+                let world = &mut *self.world.borrow_mut();
+                let text = world.trace.is_some().then(|| describe(&world.stores.late[late]));
+                let written = world.stores.land(late);
+                world.count(if written {
+                    "late write arrived"
+                } else {
+                    "late write was refused"
+                });
+                world.note(|| {
+                    let ended = if written { "written" } else { "refused" };
+                    format!("a late write of {} arrives: {ended}", text.unwrap_or_default())
+                });
+            }
+            Action::Beat(place) => {
+                self.world.borrow_mut().budget.beats -= 1;
+                self.beat(place);
+            }
+            Action::Grow => {
+                let world = &mut *self.world.borrow_mut();
+                world.budget.grows -= 1;
+                let rows = [world.choose.pick(&[3, 3, 2]) as u8, world.choose.pick(&[3, 3, 2]) as u8];
+                world.stores.source.commits.push(rows);
+                let lsn = world.stores.source.max();
+                world.note(|| format!("the source has commit {lsn} with {rows:?} rows"));
+            }
+            Action::Purge => {
+                let world = &mut *self.world.borrow_mut();
+                world.budget.purges -= 1;
+                world.stores.source.min += 1;
+                let min = world.stores.source.min;
+                world.count("purge");
+                world.note(|| format!("the source keeps commits from {min} on"));
+            }
+            Action::Change => self.change(),
+            Action::Damage => self.damage(),
+        }
+    }
+
+    fn start(&mut self, place: usize) {
+        let pid = self.next_pid;
+        self.next_pid += 1;
+        let world = Rc::clone(&self.world);
+        let memory = Rc::new(Memory {
+            pid,
+            settings: world.borrow().settings,
+            queue: RefCell::new(VecDeque::new()),
+            running: Cell::new(self.config.streams),
+            lease_ended: Cell::new(false),
+            asked: Cell::new(false),
+            tokens: Cell::new(0),
+        });
+        world
+            .borrow_mut()
+            .note(|| format!("process {pid} starts with {:?}", memory.settings));
+        let hands = || Hands {
+            world: Rc::clone(&world),
+            memory: Rc::clone(&memory),
+            seen: Rc::new(Cell::new(0)),
+            publishing: Rc::new(Cell::new(false)),
+        };
+        let mode = self.config.mode;
+        let mut tasks: Vec<Running> = (0..self.config.streams)
+            .map(|stream| {
+                let hands = hands();
+                Running {
+                    task: Box::pin(owner::run(hands.clone(), mode, stream)),
+                    hands,
+                    stream: Some(stream),
+                }
+            })
+            .collect();
+        let hands = hands();
+        tasks.push(Running {
+            task: Box::pin(publish::publish(hands.clone())),
+            hands,
+            stream: None,
+        });
+        self.processes[place] = Some(Process {
+            memory,
+            tasks,
+            paused: false,
+            ends: BTreeMap::new(),
+        });
+        // To where the first step is about to be taken.
+        for task in (0..=self.config.streams).rev() {
+            self.step(place, task);
+        }
+    }
+
+    fn step(&mut self, place: usize, task: usize) {
+        let Some(process) = &mut self.processes[place] else {
+            return;
+        };
+        let running = &mut process.tasks[task];
+        let mut context = Context::from_waker(Waker::noop());
+        let std::task::Poll::Ready(ended) = running.task.as_mut().poll(&mut context) else {
+            return;
+        };
+        let pid = process.memory.pid;
+        let ended_task = process.tasks.remove(task);
+        let world = &mut *self.world.borrow_mut();
+        if let Some(stream) = ended_task.stream {
+            world.note(|| format!("process {pid} ends stream {stream}: {ended:?}"));
+            if let Err(stop) = ended {
+                world.count(name(stop));
+                let is_alarm = matches!(
+                    stop,
+                    Stop::Damaged | Stop::Rewound | Stop::BronzeBehind | Stop::Foreign | Stop::OtherBatch
+                );
+                if is_alarm && self.config.budget.damages == world.budget.damages {
+                    self.alarm = Some((stream, stop));
+                }
+            }
+            process.ends.insert(stream, ended);
+        }
+        if !process.tasks.is_empty() {
+            return;
+        }
+        world.note(|| format!("process {pid} ends"));
+        world.stores.locks.retain(|_, holder| *holder != pid);
+        if let Some(lease) = world.lease(pid).filter(|lease| lease.ended_by.is_none()) {
+            let ended = Lease {
+                ended_by: Some(pid),
+                ..lease
+            };
+            world.stores.objects.insert(Key::Lease(pid), Object::Lease(ended));
+        }
+        self.ends[place] = std::mem::take(&mut process.ends);
+        self.processes[place] = None;
+    }
+
+    /// The process raises its lease's beat, and so finds out when the lease was ended.
+    fn beat(&mut self, place: usize) {
+        let Some(process) = &self.processes[place] else {
+            return;
+        };
+        let pid = process.memory.pid;
+        let world = &mut *self.world.borrow_mut();
+        let Some(lease) = world.lease(pid) else {
+            return;
+        };
+        if lease.ended_by.is_some() {
+            process.memory.lease_ended.set(true);
+            world.note(|| format!("process {pid} sees that its lease was ended"));
+            return;
+        }
+        world.count("beat");
+        world.note(|| format!("process {pid} raises its beat"));
+        let raised = Lease {
+            beat: lease.beat + 1,
+            ended_by: None,
+        };
+        world.stores.objects.insert(Key::Lease(pid), Object::Lease(raised));
+    }
+
+    fn change(&mut self) {
+        let world = &mut *self.world.borrow_mut();
+        world.budget.changes -= 1;
+        match world.choose.pick(&[4, 1, 1]) {
+            0 => world.settings.chain = world.choose.pick(&[1, 1, 1]) as u8,
+            1 => world.settings.go_on = !world.settings.go_on,
+            _ => world.stores.source.offset += 1,
+        }
+        world.count("change of configuration or clock");
+        let (settings, offset) = (world.settings, world.stores.source.offset);
+        world.note(|| format!("from now on {settings:?}, clock offset {offset}"));
+    }
+
+    /// A file of the first stream's checkpoint is lost or torn.
+    fn damage(&mut self) {
+        let world = &mut *self.world.borrow_mut();
+        world.budget.damages -= 1;
+        let done = world.stores.done(0);
+        let newest = done.last().map_or(0, |done| done.batch);
+        let facts = recorded(&world.stores.log(LogId::Facts), Txn::Facts(0));
+        let weights = [3, u32::from(newest > 0) * 3, 1, 1];
+        let (key, torn) = match world.choose.pick(&weights) {
+            0 => (Key::Done(0, newest), false),
+            1 => {
+                // Best one that the facts table lacks.
+                let lacking = facts.map_or(0, |facts| facts + 1);
+                let middle = match lacking < newest && world.choose.pick(&[1, 1]) == 0 {
+                    true => lacking,
+                    false => world.choose.pick(&vec![1; newest as usize]) as i64,
+                };
+                (Key::Done(0, middle), false)
+            }
+            2 => (Key::Done(0, newest), true),
+            _ => (Key::Owner(0), true),
+        };
+        if !world.stores.objects.contains_key(&key) {
+            return;
+        }
+        match torn {
+            true => {
+                world.stores.torn.insert(key);
+                world.count("file torn");
+            }
+            false => {
+                world.stores.objects.remove(&key);
+                let next_is_planned = world.stores.plans(0).iter().any(|plan| plan.batch > newest);
+                if matches!(key, Key::Done(_, n) if n == newest && Some(n) > facts) && !next_is_planned {
+                    // Nobody has seen it, so it may be recorded anew as something else.
+                    world.stores.ever.remove(&key);
+                }
+                world.count("file lost");
+            }
+        }
+        world.note(|| format!("{key:?} is {}", if torn { "torn" } else { "lost" }));
+    }
+
+    /// Nobody disturbs any more: everything that is to happen happens.
+    fn settle(&mut self) -> Result<(), Violation> {
+        {
+            let world = &mut *self.world.borrow_mut();
+            world.quiet = true;
+            world.settings.go_on = true;
+            world.note(|| "from here on nobody disturbs".to_owned());
+        }
+        for place in 0..2 {
+            if self.processes[place].as_ref().is_some_and(|process| process.paused) {
+                self.act(Action::Wake(place));
+            }
+        }
+        let mut starts = [0; 2];
+        for _ in 0..QUIET_STEPS {
+            let late = self.world.borrow().stores.late.len();
+            if late > 0 {
+                self.act(Action::Land(late - 1));
+                self.check()?;
+                continue;
+            }
+            let mut actions = Vec::new();
+            for (place, process) in self.processes.iter().enumerate() {
+                let Some(process) = process else {
+                    continue;
+                };
+                for (task, running) in process.tasks.iter().enumerate() {
+                    if running.stream.is_some() || process.memory.can_publish() || running.publishing() {
+                        actions.push(Action::Step(place, task));
+                    }
+                }
+            }
+            if actions.is_empty() {
+                // Each place gets a run of its own, after the other's.
+                let wants = |place: &usize| {
+                    let ends = &self.ends[*place];
+                    starts[*place] == 0
+                        || (starts[*place] < QUIET_STARTS && ends.values().any(|end| !matches!(end, Ok(()))))
+                };
+                let Some(place) = (0..2).find(wants) else {
+                    return self.finally();
+                };
+                starts[place] += 1;
+                self.start(place);
+                continue;
+            }
+            let picked = match self.config.steps {
+                // Few orders where all of them are tried.
+                _ if self.config.facts_at_once => actions.len() - 1,
+                _ => self.world.borrow_mut().choose.pick(&vec![1; actions.len()]),
+            };
+            self.act(actions[picked]);
+            self.check()?;
+        }
+        Err(Violation {
+            invariant: "an undisturbed run ends",
+            found: format!("it did not within {QUIET_STEPS} steps"),
+        })
+    }
+
+    fn finally(&mut self) -> Result<(), Violation> {
+        let world = &mut *self.world.borrow_mut();
+        let mut stopped = BTreeSet::new();
+        for stream in 0..self.config.streams {
+            let stop = match (self.ends[0].get(&stream), self.ends[1].get(&stream)) {
+                (Some(Ok(())), _) | (_, Some(Ok(()))) => continue,
+                (Some(Err(stop)), _) | (_, Some(Err(stop))) => *stop,
+                (None, None) => Stop::Store,
+            };
+            let position = world.stores.done(stream).last().map_or(0, |done| done.end);
+            let open = world
+                .stores
+                .plans(stream)
+                .last()
+                .and_then(|plan| plan.range)
+                .map_or(0, |(from, _)| from);
+            let lost = position + 1 < world.stores.source.min || open < world.stores.source.min;
+            let is_damaged = self.config.budget.damages > world.budget.damages;
+            let allowed = match stop {
+                Stop::DataLoss => lost,
+                _ => is_damaged,
+            };
+            if !allowed {
+                return Err(Violation {
+                    invariant: "an undisturbed run stops only where the protocol says so",
+                    found: format!("stream {stream}: {stop:?}"),
+                });
+            }
+            world.count(match stop {
+                Stop::DataLoss => "ended with data loss",
+                _ => "ended refused after damage",
+            });
+            stopped.insert(stream);
+        }
+        if stopped.is_empty() {
+            world.count("ended with everything delivered");
+        }
+        check::finally(&world.stores, &stopped, self.config.streams)
+    }
+}
+
+impl Running {
+    /// The publisher is in the middle of its work.
+    fn publishing(&self) -> bool {
+        self.hands.publishing.get()
+    }
+}
+
+impl World {
+    fn lease(&self, pid: Pid) -> Option<Lease> {
+        match self.stores.objects.get(&Key::Lease(pid)) {
+            Some(Object::Lease(lease)) => Some(*lease),
+            _ => None,
+        }
+    }
+}
+
+fn name(stop: Stop) -> &'static str {
+    match stop {
+        Stop::Asked => "stopped: asked to",
+        Stop::Owned => "stopped: owned by another",
+        Stop::LeaseEnded => "stopped: its lease was ended",
+        Stop::Fenced => "stopped: fenced",
+        Stop::Moved => "stopped: bronze moved",
+        Stop::Unknown => "stopped: commit unknown",
+        Stop::Store => "stopped: store",
+        Stop::Conflict => "stopped: name taken",
+        Stop::Damaged => "stopped: checkpoint damaged",
+        Stop::Rewound => "stopped: checkpoint set back",
+        Stop::BronzeBehind => "stopped: bronze behind",
+        Stop::Foreign => "stopped: foreign batch",
+        Stop::OtherBatch => "stopped: other batch in bronze",
+        Stop::Chain => "stopped: chain changed",
+        Stop::DataLoss => "stopped: data loss",
+    }
+}
