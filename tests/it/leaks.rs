@@ -1,12 +1,12 @@
 //! Nothing of a masked column is anywhere under the lake, in any form; and the search would have found it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
-use crate::harness::{Server, finish, sluice_binary};
+use crate::harness::{Server, finish, python, sluice_binary};
 
 /// The columns that the demo masks.
 const MASKED: [&str; 7] = [
@@ -18,21 +18,6 @@ const MASKED: [&str; 7] = [
     "birth_date",
     "notes",
 ];
-
-/// Python with the peers that `cargo xtask setup` installs.
-fn python() -> PathBuf {
-    let venv = std::env::var_os("SLUICE_PY_VENV").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/pyenv"),
-        PathBuf::from,
-    );
-    let python = venv.join("bin/python");
-    assert!(
-        python.exists(),
-        "{} is missing: run cargo xtask setup",
-        python.display()
-    );
-    python
-}
 
 /// What is looked for.
 struct Raw {
@@ -81,12 +66,7 @@ fn scan(lake: &Path, raw: &Raw) -> Value {
     let values = serde_json::json!({ "anywhere": raw.anywhere, "cells": raw.cells });
     std::fs::write(&file, values.to_string()).expect("written");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/it/peers/scan_lake.py");
-    let output = Command::new(python())
-        .arg(script)
-        .arg(lake)
-        .arg(&file)
-        .output()
-        .expect("python starts");
+    let output = python([script.as_path(), lake, &file]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("JSON")
 }

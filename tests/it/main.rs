@@ -19,6 +19,7 @@ mod fanout;
 mod follow;
 mod leaks;
 mod loss;
+mod maintenance;
 mod output;
 mod ownership;
 mod replay;

@@ -375,6 +375,7 @@ impl Propose for Append<'_> {
             return Ok(Proposal::Settled(recorded));
         }
         self.table.check_known(log, self.known)?;
+        files::expect_there(log, self.adds).await?;
         let mut txns = vec![txn(app_id.0.clone(), self.batch_id.0)];
         txns.extend(self.fencing.map(|held| txn(owner_id(app_id), held)));
         let mut actions = Vec::with_capacity(self.adds.len() + 1);

@@ -204,6 +204,17 @@ pub enum LakeError {
         #[source]
         source: Option<Box<LakeError>>,
     },
+    /// A file was written for a commit and was removed before it.
+    #[error(
+        "{file} of {table} was removed before its commit: run VACUUM on this table with the usual retention (a week), so \
+         that it leaves what is being written alone"
+    )]
+    StagedFileGone {
+        /// Location of the table.
+        table: String,
+        /// The file.
+        file: String,
+    },
     /// The task that writes a shared table has ended.
     #[error("the writer of {table} has stopped: {reason}")]
     WriterStopped {
@@ -276,9 +287,11 @@ impl Classify for LakeError {
             | LakeError::Fenced { .. }
             | LakeError::Moved { .. }
             | LakeError::OtherKind { .. } => ErrorKind::State,
-            LakeError::DiskFull { .. } | LakeError::Contention { .. } | LakeError::CommitUnknown { .. } => {
-                ErrorKind::Retryable
-            }
+            LakeError::DiskFull { .. }
+            | LakeError::Contention { .. }
+            | LakeError::CommitUnknown { .. }
+            // The batch is read and staged again.
+            | LakeError::StagedFileGone { .. } => ErrorKind::Retryable,
             LakeError::Io { source, .. } => io_kind(source),
             LakeError::Delta { source, .. } => delta_kind(source),
             LakeError::Shared(inner) => inner.kind(),

@@ -1,6 +1,7 @@
 //! Small tables as a whole: written as one file, read back in one go. Facts and verdicts are such tables.
 
 use arrow::array::RecordBatch;
+use deltalake::ObjectStoreError;
 use deltalake::kernel::{Add, EagerSnapshot, Remove};
 use deltalake::logstore::object_store::{ObjectStoreExt as _, path::Path};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -41,6 +42,25 @@ pub async fn discard(log: &DeltaLog, file: &Add) {
     if let Err(error) = store.delete(&Path::from(file.path.as_str())).await {
         tracing::warn!(table = log.name(), file = file.path, %error, "could not remove a file that is not in the table; vacuum will");
     }
+}
+
+/// Fails when a file that is to be committed is not there any more: a vacuum that keeps too little removes what is not in
+/// the table yet.
+pub async fn expect_there(log: &DeltaLog, files: &[Add]) -> Result<(), LakeError> {
+    let store = log.store().object_store(None);
+    for file in files {
+        match store.head(&Path::from(file.path.as_str())).await {
+            Ok(_) => {}
+            Err(ObjectStoreError::NotFound { .. }) => {
+                return Err(LakeError::StagedFileGone {
+                    table: log.name().to_owned(),
+                    file: file.path.clone(),
+                });
+            }
+            Err(source) => return Err(LakeError::delta("look for a file of", log.name(), source)),
+        }
+    }
+    Ok(())
 }
 
 /// Whether any of these files is part of the table at the version that was last read.
@@ -127,7 +147,8 @@ pub struct ActiveFile {
 /// The files of the table at the version that was last read.
 pub async fn active_files(log: &DeltaLog) -> Result<Vec<ActiveFile>, LakeError> {
     let snapshot = eager(log).await?;
-    let files = snapshot.log_data().iter().map(|view| ActiveFile {
+    let views = snapshot.log_data();
+    let files = views.iter().map(|view| ActiveFile {
         path: view.path().to_string(),
         size: view.size(),
         rows: view.num_records().and_then(|rows| i64::try_from(rows).ok()),

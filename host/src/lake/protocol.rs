@@ -7,7 +7,7 @@ use super::LakeError;
 use super::log::{KNOWN_FORMAT, MIN_VERSION, SCHEMA_VERSION};
 
 /// Writer features under which an append with every column given is complete: none of them asks for more in the log.
-const APPENDABLE: [&str; 8] = [
+const APPENDABLE: [&str; 10] = [
     "appendOnly",
     "invariants",
     "timestampNtz",
@@ -16,6 +16,9 @@ const APPENDABLE: [&str; 8] = [
     "v2Checkpoint",
     "vacuumProtocolCheck",
     "domainMetadata",
+    // About columns of a type that sluice does not write. delta-rs adds it whenever it sets a table property.
+    "variantType",
+    "variantType-preview",
 ];
 
 const ADVICE_MAPPING: &str = "choose another target (delta-rs writes neither column mapping nor type widening), or drop \

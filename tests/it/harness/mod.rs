@@ -1,12 +1,16 @@
 //! What the tests share: a server, a project with a configuration, and a reader of what it wrote.
 
+mod held;
 mod lake;
 mod project;
+mod python;
 mod running;
 mod server;
 
+pub use held::Held;
 pub use lake::{Rows, commits, files_under, rows_of};
 pub use project::{Project, Run, finish, sluice_binary, wait_for};
+pub use python::python;
 pub use running::Running;
 pub use server::Server;
 

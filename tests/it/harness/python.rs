@@ -1,0 +1,19 @@
+//! Python with the peers that `cargo xtask setup` installs: other writers and readers of the same tables.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Runs a script. Its arguments come after it, as for Python itself.
+pub fn python(arguments: impl IntoIterator<Item = impl AsRef<std::ffi::OsStr>>) -> Output {
+    let venv = std::env::var_os("SLUICE_PY_VENV").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/pyenv"),
+        PathBuf::from,
+    );
+    let python = venv.join("bin/python");
+    assert!(
+        python.exists(),
+        "{} is missing: run cargo xtask setup",
+        python.display()
+    );
+    Command::new(python).args(arguments).output().expect("Python starts")
+}
