@@ -351,3 +351,36 @@ async fn an_instance_that_was_made_anew_is_loss() {
     stopped(&project.once(), 4, &["dbo_t"]);
     assert_eq!(bronze(&project), [], "nothing is skipped");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_a_component_trapped_on_is_planned_anew_and_its_neighbour_does_not_notice() {
+    const TRAPS: &str = "[[table.transform]]\nplugin = \"badguest\"\nconfig = { behave = \"trap\" }\n";
+    const WORKS: &str = "[[table.transform]]\nplugin = \"badguest\"\nconfig = { behave = \"identity\" }\n";
+    let (server, mut project) = set_up(TRAPS).await;
+    server
+        .table("sales", "beside", "id int NOT NULL PRIMARY KEY, v nvarchar(20) NULL")
+        .await;
+    server.exec("sales", "INSERT INTO dbo.beside VALUES (1, N'a')").await;
+    project.plugin("badguest", &component("badguest"));
+    let mut project = {
+        project.edit("chunk_rows = 1000", "chunk_rows = 2");
+        project.table("dbo_beside", WORKS)
+    };
+    insert(&server, 1..=3).await;
+    let run = project.once();
+    stopped(&run, 6, &["the component trapped"]);
+    assert_eq!(run.table("dbo_beside")["rows"], 1);
+    assert_eq!(bronze(&project), [], "nothing of the batch is written");
+    project.edit(TRAPS, WORKS);
+    server.exec("sales", "INSERT INTO dbo.beside VALUES (2, N'b')").await;
+    insert(&server, 4..=4).await;
+    let run = project.once().ok();
+    assert!(
+        warnings(&run).contains("batch 0 is planned anew (attempt 1)"),
+        "{}",
+        run.stdout
+    );
+    assert_eq!(run.table("dbo_beside")["rows"], 1);
+    let ids: Vec<i64> = bronze(&project).into_iter().map(|(id, ..)| id).collect();
+    assert_eq!(ids, [1, 2, 3, 4]);
+}
