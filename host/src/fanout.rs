@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::checkpoint::CheckpointError;
 use crate::config::Settings;
 use crate::error::{Classify, ErrorKind, chain};
 use crate::facts::FactsTable;
@@ -15,7 +16,7 @@ use crate::identity::{CaptureInstance, host_id};
 use crate::lake::LakeError;
 use crate::report::{Event, TableSummary};
 use crate::source::{AskPool, Catalog, Poller, SourceError, StreamPool};
-use crate::table_stream::{FactsHub, Shared, StreamError, run_table};
+use crate::table_stream::{FactsHub, Hosts, Shared, StreamError, run_table};
 use crate::transform::{Engine, KeyError, KeyRing, TransformError};
 use crate::verdict::ControlTable;
 
@@ -41,6 +42,9 @@ pub enum StartError {
     /// A key cannot be used.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// The lease of this process cannot be taken.
+    #[error(transparent)]
+    Lease(#[from] CheckpointError),
 }
 
 impl Classify for StartError {
@@ -50,6 +54,7 @@ impl Classify for StartError {
             StartError::Lake(error) => error.kind(),
             StartError::Transform(error) => error.kind(),
             StartError::Key(_) => ErrorKind::Config,
+            StartError::Lease(error) => error.kind(),
         }
     }
 }
@@ -97,6 +102,16 @@ pub async fn start_many(settings: &Settings, options: StartOptions) -> Result<St
     }
     let (sender, events) = mpsc::unbounded_channel();
     let stop = CancellationToken::new();
+    let hosts = Hosts::start(&settings.ownership).await?;
+    if let Some(hosts) = &hosts {
+        let (lost, stop) = (hosts.lease.lost(), stop.clone());
+        tokio::spawn(async move {
+            // Each stream then finds out by itself why it ends.
+            if lost.await.is_some() {
+                stop.cancel();
+            }
+        });
+    }
     let shared = Arc::new(Shared {
         engine,
         keys,
@@ -111,6 +126,7 @@ pub async fn start_many(settings: &Settings, options: StartOptions) -> Result<St
         stop: stop.clone(),
         once: options.once,
         host: host_id(),
+        hosts,
     });
     let states = Arc::new(Mutex::new(BTreeMap::new()));
     let mut tasks = BTreeMap::new();

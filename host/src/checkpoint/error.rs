@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::hosts::LeaseLost;
 use super::records::StreamIdentity;
 use crate::error::{Classify, ErrorKind};
 use crate::lake::LakeError;
@@ -53,8 +54,53 @@ pub enum CheckpointError {
         /// The process, as far as it is known.
         owner: String,
     },
+    /// A live process runs the stream under a lease.
+    #[error(
+        "{place} is in use by {owner}, and its lease {} is being renewed: stop that process first, or give this one \
+         another checkpoint and app_id", file.display()
+    )]
+    LeaseHeld {
+        /// The checkpoint.
+        place: String,
+        /// The process.
+        owner: String,
+        /// The file of its lease.
+        file: PathBuf,
+    },
+    /// The stream was run under a lease that is not over, and this process has only the lock.
+    #[error(
+        "{place} is run by {owner} under the lease {}: stop that process, or let this one take the stream over when the \
+         lease runs out, with [ownership] mode = \"lease\" and that hosts folder. remove the lease when the process is \
+         surely gone", file.display()
+    )]
+    Leased {
+        /// The checkpoint.
+        place: String,
+        /// The process.
+        owner: String,
+        /// The file of its lease.
+        file: PathBuf,
+    },
+    /// This process may not go on with its streams.
+    #[error(
+        "this process has lost its tables: {0}. another process can have taken them over. nothing is lost or doubled; \
+         start this one again if it is to have them back, and see what kept it from running (a pause of the machine, or a \
+         folder that did not answer)"
+    )]
+    LeaseLost(LeaseLost),
+    /// Another process wrote `owner.json`.
+    #[error("{place} was taken over by {owner}")]
+    TakenOver {
+        /// The checkpoint.
+        place: String,
+        /// The process.
+        owner: String,
+    },
     /// A plan or a commit that says something else than the one that is there.
-    #[error("{} is there already and says something else: a second process may be writing this checkpoint", file.display())]
+    #[error(
+        "{} is there already and says something else: another process has taken the stream over, or writes this checkpoint \
+         as well", file.display()
+    )]
     Conflict {
         /// The file.
         file: PathBuf,

@@ -41,7 +41,12 @@ pub fn read_json<T: DeserializeOwned>(file: &Path, advice: &'static str) -> Resu
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(LakeError::io("read", file, error).into()),
     };
-    if let Ok(Format { format }) = serde_json::from_slice(&bytes)
+    parse_json(file, &bytes, advice).map(Some)
+}
+
+/// What a file that was read holds.
+pub fn parse_json<T: DeserializeOwned>(file: &Path, bytes: &[u8], advice: &'static str) -> Result<T, CheckpointError> {
+    if let Ok(Format { format }) = serde_json::from_slice(bytes)
         && format > FORMAT
     {
         return Err(CheckpointError::NewerFormat {
@@ -50,7 +55,7 @@ pub fn read_json<T: DeserializeOwned>(file: &Path, advice: &'static str) -> Resu
             known: FORMAT,
         });
     }
-    serde_json::from_slice(&bytes).map(Some).map_err(|error| {
+    serde_json::from_slice(bytes).map_err(|error| {
         let reason = match error.classify() {
             serde_json::error::Category::Eof => format!("it ends after {} bytes", bytes.len()),
             _ => format!(
@@ -84,7 +89,8 @@ pub fn replace_json<T: Serialize>(file: &Path, content: &T) -> Result<(), Checkp
         .map_err(|error| LakeError::io("write", file, error).into())
 }
 
-fn to_json<T: Serialize>(file: &Path, content: &T) -> Result<Vec<u8>, CheckpointError> {
+/// The content of a file.
+pub fn to_json<T: Serialize>(file: &Path, content: &T) -> Result<Vec<u8>, CheckpointError> {
     serde_json::to_vec_pretty(content)
         .map_err(|error| LakeError::Internal(format!("{} cannot be written as JSON: {error}", file.display())).into())
 }

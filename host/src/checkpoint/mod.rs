@@ -6,7 +6,8 @@
 //! plans and commits are never replaced, so a crash at any point leaves a state that [`reconcile`] can read.
 
 mod error;
-mod files;
+pub(crate) mod files;
+mod hosts;
 mod reader;
 mod records;
 mod resume;
@@ -17,7 +18,8 @@ mod tests;
 mod writer;
 
 pub use error::CheckpointError;
-pub use reader::{CheckpointReader, CheckpointState};
-pub use records::{CommitRecord, FORMAT, InstanceRange, Owner, PlannedBatch, StreamIdentity};
+pub use hosts::{Ended, HostWatcher, Lease, LeaseLost, LeaseState, Outcome, ProcessLease, look};
+pub use reader::{CheckpointReader, CheckpointState, Running};
+pub use records::{BEFORE_THE_FIRST, CommitRecord, FORMAT, InstanceRange, Owner, PlannedBatch, StreamIdentity};
 pub use resume::{Resume, StateError, reconcile};
 pub use writer::Checkpoint;

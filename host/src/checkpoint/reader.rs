@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::CheckpointError;
 use super::files;
+use super::hosts::{self, LeaseState};
 use super::records::{CommitRecord, Owner, PlannedBatch, StreamIdentity};
 use crate::identity::BatchId;
 use crate::lake::{LakeError, Location};
@@ -19,6 +20,17 @@ pub struct CheckpointState {
     pub oldest_kept: Option<BatchId>,
     /// The batch that is planned and not done, in its newest attempt.
     pub open: Option<PlannedBatch>,
+}
+
+/// Who runs a stream, in words for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Running {
+    /// Nobody.
+    Nobody,
+    /// This process.
+    By(String),
+    /// A process whose lease ran out: the next run takes the stream over.
+    RanOut(String),
 }
 
 /// Reads a checkpoint and changes nothing. Calls block on local files.
@@ -74,8 +86,55 @@ impl CheckpointReader {
         files::read_json(&self.root.join(files::OWNER), files::ADVICE_OWNER)
     }
 
-    /// Whether a process runs the stream now.
+    /// Whether a process runs the stream now, or may run it: under a lease that is not over.
     pub fn is_running(&self) -> Result<bool, CheckpointError> {
+        Ok(matches!(self.running()?, Running::By(_)))
+    }
+
+    /// Who runs the stream now, in words.
+    pub fn running(&self) -> Result<Running, CheckpointError> {
+        let locked = self.is_locked()?;
+        let owner = self.owner()?;
+        let Some(owner) = owner else {
+            let unnamed = "a process that has not written its name yet";
+            return Ok(match locked {
+                true => Running::By(unnamed.to_owned()),
+                false => Running::Nobody,
+            });
+        };
+        let state = match self.lease_of(&owner, None)? {
+            Some((_, state)) => state,
+            None if locked => return Ok(Running::By(owner.to_string())),
+            None => return Ok(Running::Nobody),
+        };
+        Ok(match state {
+            LeaseState::Missing | LeaseState::Dead(_) => Running::Nobody,
+            LeaseState::Held(lease) => Running::By(format!("{owner}, lease renewed at {}", lease.renewed_at)),
+            LeaseState::Ended(lease) => {
+                let ended = lease
+                    .ended
+                    .map(|ended| format!(": {} ended it at {}", ended.by, ended.at));
+                Running::RanOut(format!("{owner}, whose lease ran out{}", ended.unwrap_or_default()))
+            }
+        })
+    }
+
+    /// The folder and the state of the lease that an owner runs the stream under. `hosts` is where leases are by the
+    /// configuration.
+    pub fn lease_of(
+        &self,
+        owner: &Owner,
+        hosts: Option<&Path>,
+    ) -> Result<Option<(PathBuf, LeaseState)>, CheckpointError> {
+        let (Some(id), Some(folder)) = (&owner.lease, hosts::folder_of(hosts, owner)) else {
+            return Ok(None);
+        };
+        let state = hosts::look(&folder, id)?;
+        Ok(Some((folder, state)))
+    }
+
+    /// Whether a process of this machine holds the lock.
+    pub(crate) fn is_locked(&self) -> Result<bool, CheckpointError> {
         let path = self.root.join(files::LOCK);
         let failed = |error| CheckpointError::from(LakeError::io("look at the lock", &path, error));
         let file = match std::fs::File::open(&path) {
@@ -137,6 +196,16 @@ impl CheckpointReader {
             oldest_kept: commits.first().copied(),
             open,
         })
+    }
+
+    /// The plan of the last batch, when that batch was closed without being read: the stream is not where the plan ends.
+    pub fn closed_plan(&self, last: &CommitRecord) -> Result<Option<PlannedBatch>, CheckpointError> {
+        let planned = (last.batch_id, last.attempt);
+        if last.delta_version.is_some() || !self.plan_ids()?.contains(&planned) {
+            return Ok(None);
+        }
+        let plan = self.plan(planned.0, planned.1)?;
+        Ok(Some(plan).filter(|plan| plan.end.lsn != last.end.lsn))
     }
 
     /// The commits that are newer than a batch, oldest first: what the facts table may lack.

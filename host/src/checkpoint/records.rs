@@ -1,6 +1,7 @@
 //! What the files of a checkpoint hold.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -127,6 +128,26 @@ pub struct CommitRecord {
     pub committed_at: UtcMicros,
 }
 
+impl CommitRecord {
+    /// Up to where the stream is after this batch; `None` when it is where it began: its first batch was closed without
+    /// being read. Such a record has the LSN 0 as its end, which no commit has, because the offset before a stream's first
+    /// change has no LSN: the source does not know the one that is arithmetically before it, and cleaning up may pass it.
+    pub fn position(&self) -> Option<Offset> {
+        Some(self.end).filter(|end| !end.lsn.is_zero())
+    }
+
+    /// The chain that the stream last ran with; `None` when it never ran one.
+    pub fn chain_run(&self) -> Option<&str> {
+        Some(self.chain.as_str()).filter(|chain| !chain.is_empty())
+    }
+}
+
+/// The end of a batch that was closed where the stream began.
+pub const BEFORE_THE_FIRST: Offset = Offset {
+    lsn: Lsn([0; 10]),
+    commit_ts: UtcMicros(0),
+};
+
 /// The process that runs a stream (`owner.json`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
@@ -140,6 +161,16 @@ pub struct Owner {
     pub fencing: i64,
     /// Since when.
     pub since: UtcMicros,
+    /// The lease that it runs the stream under (`hosts/<id>.json`); `None` when the lock is what it has.
+    #[serde(default)]
+    pub lease: Option<String>,
+    /// The folder of the lease, as that process sees it.
+    #[serde(default)]
+    pub hosts: Option<PathBuf>,
+    /// Whom the stream was taken over from, as long as that process may wake up in the midst of a batch: until the owner has
+    /// committed its claim and closed that batch. Who takes the stream over before that has the same to do.
+    #[serde(default)]
+    pub taken_from: Option<String>,
 }
 
 impl fmt::Display for Owner {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use sha2::{Digest as _, Sha256};
 
 use super::files;
+use super::hosts::{self, LeaseState, ProcessLease};
 use super::records::{CommitRecord, FORMAT, Owner, PlannedBatch, StreamIdentity};
 use super::{CheckpointError, CheckpointReader, CheckpointState};
 use crate::identity::{BatchId, host_name};
@@ -17,8 +18,10 @@ use crate::lsn::UtcMicros;
 
 /// Batches that are kept after they are done.
 const KEPT: usize = 100;
-/// A reader that looks whether the stream runs holds the lock for an instant.
+/// A reader that looks whether the stream runs holds the lock for an instant, a process that takes the stream over under a
+/// lease for a few writes.
 const LOCK_ATTEMPTS: u32 = 5;
+const LOCK_ATTEMPTS_LEASED: u32 = 50;
 const LOCK_PAUSE: Duration = Duration::from_millis(40);
 
 /// A checkpoint that this process owns. Clones share the ownership; it ends with the last of them, or with the process.
@@ -26,36 +29,89 @@ const LOCK_PAUSE: Duration = Duration::from_millis(40);
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
     reader: CheckpointReader,
-    fencing: i64,
+    owner: Owner,
+    hold: Hold,
+}
+
+/// What makes the checkpoint this process's.
+#[derive(Clone, Debug)]
+enum Hold {
     /// The system frees the lock when the file is closed, also when the process is killed.
-    _lock: Arc<File>,
+    Lock(#[allow(dead_code, reason = "held, not read")] Arc<File>),
+    Lease(Arc<ProcessLease>),
 }
 
 impl Checkpoint {
-    /// Takes the checkpoint for this process, after creating it when there is none. Everything here writes and syncs local
-    /// files, so call it (and the other methods) in `spawn_blocking` or `block_in_place`.
+    /// Takes the checkpoint for this process by the operating system's lock, after creating it when there is none.
+    /// Everything here writes and syncs local files, so call it (and the other methods) in `spawn_blocking` or
+    /// `block_in_place`.
     ///
     /// Fails when another process has it (naming that one), or when it belongs to another stream (naming both).
     pub fn open(location: &str, identity: &StreamIdentity) -> Result<Checkpoint, CheckpointError> {
         let reader = CheckpointReader::new(location)?;
-        let root = reader.root().to_path_buf();
-        for folder in [files::OFFSETS, files::COMMITS, files::COMPONENTS] {
-            files::create_folder(&root.join(folder))?;
-        }
-        let lock = take_lock(&reader)?;
-        let file = root.join(files::STREAM);
-        if files::publish_json(&file, identity)? == Published::Exists && !reader.expect(identity)? {
-            return Err(files::damaged(&file, "it is gone".to_owned(), files::ADVICE_STREAM));
-        }
-        sweep(&reader)?;
-        let fencing = reader.owner()?.map_or(0, |owner| owner.fencing) + 1;
-        let checkpoint = Checkpoint {
-            reader,
-            fencing,
-            _lock: Arc::new(lock),
+        let lock = prepare(&reader, identity, LOCK_ATTEMPTS)?;
+        let before = reader.owner()?;
+        let may_wake = match &before {
+            Some(owner) => expect_lease_over(&reader, owner)?,
+            None => false,
         };
-        checkpoint.write_owner()?;
-        Ok(checkpoint)
+        Checkpoint::take(reader, Hold::Lock(Arc::new(lock)), before, may_wake)
+    }
+
+    /// Takes the checkpoint for this process under its lease. `before` is the owner that it was found to have, whose hold on
+    /// the stream is over, and `may_wake` says whether that process may still wake up. `None` when the checkpoint has
+    /// another owner by now, who is to be looked at first.
+    pub fn open_leased(
+        location: &str,
+        identity: &StreamIdentity,
+        lease: &Arc<ProcessLease>,
+        before: Option<&Owner>,
+        may_wake: bool,
+    ) -> Result<Option<Checkpoint>, CheckpointError> {
+        let reader = CheckpointReader::new(location)?;
+        // A process that has the lock for its life runs the stream in mode "lock".
+        let attempts = match before {
+            Some(before) if before.lease.is_none() => LOCK_ATTEMPTS,
+            _ => LOCK_ATTEMPTS_LEASED,
+        };
+        let _turn = prepare(&reader, identity, attempts)?;
+        let there = reader.owner()?;
+        if there.as_ref() != before {
+            return Ok(None);
+        }
+        lease.check().map_err(CheckpointError::LeaseLost)?;
+        Checkpoint::take(reader, Hold::Lease(Arc::clone(lease)), there, may_wake).map(Some)
+    }
+
+    /// Writes `owner.json`. The lock is this process's.
+    fn take(
+        reader: CheckpointReader,
+        hold: Hold,
+        before: Option<Owner>,
+        may_wake: bool,
+    ) -> Result<Checkpoint, CheckpointError> {
+        sweep(&reader)?;
+        let lease = match &hold {
+            Hold::Lock(_) => None,
+            Hold::Lease(lease) => Some(lease),
+        };
+        let owner = Owner {
+            format: FORMAT,
+            host: host_name(),
+            pid: std::process::id(),
+            fencing: before.as_ref().map_or(0, |owner| owner.fencing) + 1,
+            since: UtcMicros::now(),
+            lease: lease.map(|lease| lease.id().to_owned()),
+            hosts: lease.map(|lease| lease.hosts().to_path_buf()),
+            taken_from: match before {
+                Some(before) if may_wake => Some(format!("{before}, whose lease ran out")),
+                Some(before) => before.taken_from,
+                None => None,
+            },
+        };
+        let file = reader.root().join(files::OWNER);
+        files::replace_json(&file, &owner)?;
+        Ok(Checkpoint { reader, owner, hold })
     }
 
     /// For what a reader can do.
@@ -70,20 +126,60 @@ impl Checkpoint {
 
     /// The fencing number of this process: goes into every bronze commit.
     pub fn fencing(&self) -> i64 {
-        self.fencing
+        self.owner.fencing
+    }
+
+    /// Whom the stream was taken over from, while that process may wake up in the midst of a batch: until
+    /// [`Checkpoint::settled`].
+    pub fn taken_from(&self) -> Option<&str> {
+        self.owner.taken_from.as_deref()
+    }
+
+    /// The claim is committed and the batch closed, so it no longer matters whether the owner before wakes up.
+    pub fn settled(&mut self) -> Result<(), CheckpointError> {
+        match self.owner.taken_from {
+            Some(_) => self.replace_owner(Owner {
+                taken_from: None,
+                ..self.owner.clone()
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether this process runs the stream under a lease.
+    pub fn is_leased(&self) -> bool {
+        matches!(self.hold, Hold::Lease(_))
+    }
+
+    /// The process that has taken the stream over, if one has.
+    pub fn successor(&self) -> Result<Option<Owner>, CheckpointError> {
+        let there = self.reader.owner()?;
+        Ok(there.filter(|owner| owner.fencing > self.owner.fencing))
+    }
+
+    /// Fails when this process has lost its lease.
+    pub fn check_lease(&self) -> Result<(), CheckpointError> {
+        match &self.hold {
+            Hold::Lock(_) => Ok(()),
+            Hold::Lease(lease) => lease.check().map_err(CheckpointError::LeaseLost),
+        }
     }
 
     /// Takes a fencing number above the one that bronze has, if it does not have one: `owner.json` can have been lost.
     pub fn fence_above(&mut self, recorded: Option<i64>) -> Result<i64, CheckpointError> {
-        if let Some(recorded) = recorded.filter(|recorded| *recorded >= self.fencing) {
-            self.fencing = recorded + 1;
-            self.write_owner()?;
+        if let Some(recorded) = recorded.filter(|recorded| *recorded >= self.owner.fencing) {
+            self.replace_owner(Owner {
+                fencing: recorded + 1,
+                since: UtcMicros::now(),
+                ..self.owner.clone()
+            })?;
         }
-        Ok(self.fencing)
+        Ok(self.owner.fencing)
     }
 
     /// Writes a plan, before anything of the batch is read. To repeat the same plan is no error.
     pub fn plan(&self, plan: &PlannedBatch) -> Result<(), CheckpointError> {
+        self.check_lease()?;
         let file = files::plan_file(self.reader.root(), plan.batch_id, plan.attempt);
         if files::publish_json(&file, plan)? == Published::Exists {
             let there = self.reader.plan(plan.batch_id, plan.attempt)?;
@@ -96,6 +192,7 @@ impl Checkpoint {
 
     /// Writes that a batch is done. To repeat it is no error.
     pub fn commit(&self, commit: &CommitRecord) -> Result<(), CheckpointError> {
+        self.check_lease()?;
         let file = files::commit_file(self.reader.root(), commit.batch_id);
         if files::publish_json(&file, commit)? == Published::Exists {
             let there = self.reader.commit(commit.batch_id)?;
@@ -104,6 +201,14 @@ impl Checkpoint {
             }
         }
         Ok(())
+    }
+
+    /// Writes that a batch which bronze lacks is closed without being read. What is there under its number stands: the owner
+    /// before can have recorded the batch until this. Whether it was this process that closed it.
+    pub fn close(&self, closed: &CommitRecord) -> Result<bool, CheckpointError> {
+        self.check_lease()?;
+        let file = files::commit_file(self.reader.root(), closed.batch_id);
+        Ok(files::publish_json(&file, closed)? == Published::Written)
     }
 
     /// Keeps the bytes of a component that an open batch may need. Gives its SHA-256 in lower-case hex.
@@ -142,6 +247,7 @@ impl Checkpoint {
     /// Removes what is older than the last 100 batches, but no commit that the facts table does not have yet, and the
     /// components that no batch from the last one on was planned with. `facts` is the newest batch in the facts table.
     pub fn prune(&self, facts: Option<BatchId>) -> Result<(), CheckpointError> {
+        self.check_lease()?;
         let root = self.reader.root();
         let commits = self.reader.commit_ids()?;
         let Some(newest) = commits.last().copied() else {
@@ -173,19 +279,58 @@ impl Checkpoint {
         Ok(())
     }
 
-    fn write_owner(&self) -> Result<(), CheckpointError> {
-        let owner = Owner {
-            format: FORMAT,
-            host: host_name(),
-            pid: std::process::id(),
-            fencing: self.fencing,
-            since: UtcMicros::now(),
+    /// Writes `owner.json` anew, if it is still this process that it names.
+    fn replace_owner(&mut self, owner: Owner) -> Result<(), CheckpointError> {
+        let file = self.reader.root().join(files::OWNER);
+        let _turn = match &self.hold {
+            Hold::Lock(_) => None,
+            Hold::Lease(_) => {
+                let turn = take_lock(&self.reader, LOCK_ATTEMPTS_LEASED)?;
+                self.check_lease()?;
+                if let Some(successor) = self.successor()? {
+                    return Err(CheckpointError::TakenOver {
+                        place: self.reader.root().display().to_string(),
+                        owner: successor.to_string(),
+                    });
+                }
+                Some(turn)
+            }
         };
-        files::replace_json(&self.reader.root().join(files::OWNER), &owner)
+        files::replace_json(&file, &owner)?;
+        self.owner = owner;
+        Ok(())
     }
 }
 
-fn take_lock(reader: &CheckpointReader) -> Result<File, CheckpointError> {
+/// Makes the folders and takes the lock; the checkpoint is that of `identity` then.
+fn prepare(reader: &CheckpointReader, identity: &StreamIdentity, attempts: u32) -> Result<File, CheckpointError> {
+    let root = reader.root();
+    for folder in [files::OFFSETS, files::COMMITS, files::COMPONENTS] {
+        files::create_folder(&root.join(folder))?;
+    }
+    let lock = take_lock(reader, attempts)?;
+    let file = root.join(files::STREAM);
+    if files::publish_json(&file, identity)? == Published::Exists && !reader.expect(identity)? {
+        return Err(files::damaged(&file, "it is gone".to_owned(), files::ADVICE_STREAM));
+    }
+    Ok(lock)
+}
+
+/// The lease under which the last owner ran the stream has to be over; this process has the lock and watches nobody.
+/// Whether that owner may wake up.
+fn expect_lease_over(reader: &CheckpointReader, owner: &Owner) -> Result<bool, CheckpointError> {
+    match reader.lease_of(owner, None)? {
+        None | Some((_, LeaseState::Missing | LeaseState::Dead(_))) => Ok(false),
+        Some((_, LeaseState::Ended(_))) => Ok(true),
+        Some((hosts, LeaseState::Held(lease))) => Err(CheckpointError::Leased {
+            place: reader.root().display().to_string(),
+            owner: owner.to_string(),
+            file: hosts::lease_file(&hosts, &lease.id),
+        }),
+    }
+}
+
+fn take_lock(reader: &CheckpointReader, attempts: u32) -> Result<File, CheckpointError> {
     let path = reader.root().join(files::LOCK);
     let failed = |error| CheckpointError::from(LakeError::io("lock", &path, error));
     let file = OpenOptions::new()
@@ -194,7 +339,7 @@ fn take_lock(reader: &CheckpointReader) -> Result<File, CheckpointError> {
         .write(true)
         .open(&path)
         .map_err(failed)?;
-    for _ in 0..LOCK_ATTEMPTS {
+    for _ in 0..attempts {
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
@@ -211,7 +356,7 @@ fn take_lock(reader: &CheckpointReader) -> Result<File, CheckpointError> {
     })
 }
 
-/// Removes what a crash left half-written; the lock is ours, so nobody is writing it.
+/// Removes what a crash left half-written; the stream is ours, so nobody who may go on with it is writing it.
 fn sweep(reader: &CheckpointReader) -> Result<(), CheckpointError> {
     let root = reader.root();
     let folders = [files::OFFSETS, files::COMMITS, files::COMPONENTS].map(|folder| root.join(folder));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::out::say;
 use super::run::worst;
 use super::{ConfigArgs, Failure};
-use crate::config::{Origin, Settings, TableSettings, Trigger};
+use crate::config::{Origin, OwnershipSettings, Settings, TableSettings, Trigger};
 use crate::error::{Classify, ErrorKind, chain};
 use crate::fanout::key_ring;
 use crate::lake::delta_type;
@@ -34,6 +34,10 @@ pub(super) async fn run(args: ConfigArgs) -> Result<(), Failure> {
         settings.source.user,
         if settings.source.encrypt { ", over TLS" } else { "" }
     );
+    match &settings.ownership {
+        OwnershipSettings::Lock => say!("ownership: the lock of each checkpoint"),
+        OwnershipSettings::Lease { hosts, lease } => say!("ownership: a lease of {lease:?} in {}", hosts.display()),
+    }
     let mut failed: Vec<(ErrorKind, String)> = Vec::new();
     for table in &settings.tables {
         say!("\n{}", table.capture_instance);
@@ -79,7 +83,7 @@ async fn check_table(
     let source = catalog.open_table(asker, &table.capture_instance).await?;
     let opened = Chain::open(engine, &source.shape, &specs(table), keys, &table.protect)?;
     let standing = standing(table, &catalog.database, &source.shape, &opened).await?;
-    if let Some((_, end)) = standing.last {
+    if let Some((_, Some(end))) = standing.last {
         check_history(asker, &source.shape.capture_instance, end).await?;
     }
     Ok((source, opened, standing))
@@ -169,7 +173,8 @@ const NOTHING_DONE: &str = "nothing is done yet: a run begins at the first recor
 /// Where a run would go on.
 fn describe_standing(standing: &Standing) -> String {
     let mut text = match (&standing.last, standing.has_bronze) {
-        (Some((batch, end)), _) => format!("batch {batch} is done, up to {} ({})", end.lsn, end.commit_ts),
+        (Some((batch, Some(end))), _) => format!("batch {batch} is done, up to {} ({})", end.lsn, end.commit_ts),
+        (Some((batch, None)), _) => format!("batch {batch} is done, without rows, and a run begins at the first change"),
         (None, true) => format!("{NOTHING_DONE}; the bronze table is there and fits"),
         (None, false) => NOTHING_DONE.to_owned(),
     };

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::out::say;
 use super::run::worst;
 use super::{ConfigArgs, Failure};
-use crate::checkpoint::{CheckpointError, CheckpointReader};
+use crate::checkpoint::{CheckpointError, CheckpointReader, Running};
 use crate::config::{Settings, TableSettings};
 use crate::error::{Classify, ErrorKind, chain};
 use crate::identity::{AppId, BatchId, CaptureInstance};
@@ -47,7 +47,7 @@ struct TableStatus {
     status: String,
     /// Rows in bronze by the last batch's account.
     last_rows: Option<i64>,
-    /// The process that runs it now, if one does.
+    /// The process that runs it now, if one does; or the one whose lease ran out and that nobody followed yet.
     owner: Option<String>,
     error: Option<String>,
 }
@@ -132,8 +132,8 @@ fn read_checkpoint(table: &TableSettings, status: &mut TableStatus) -> Result<()
     let state = reader.latest()?;
     if let Some(last) = &state.last_committed {
         status.batch_id = Some(last.batch_id);
-        status.end_lsn = Some(last.end.lsn);
-        status.end_commit_ts = Some(last.end.commit_ts);
+        status.end_lsn = last.position().map(|end| end.lsn);
+        status.end_commit_ts = last.position().map(|end| end.commit_ts);
         status.last_rows = last.facts.rows;
     }
     if let Some(open) = state.open {
@@ -141,9 +141,10 @@ fn read_checkpoint(table: &TableSettings, status: &mut TableStatus) -> Result<()
         status.open_attempt = Some(open.attempt);
         status.open_reason = open.reason;
     }
-    if reader.is_running()? {
-        status.owner = reader.owner()?.map(|owner| owner.to_string());
-    }
+    status.owner = match reader.running()? {
+        Running::Nobody => None,
+        Running::By(owner) | Running::RanOut(owner) => Some(owner),
+    };
     Ok(())
 }
 

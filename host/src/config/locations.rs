@@ -56,6 +56,34 @@ pub(super) fn expect_disjoint(tables: &[TableSettings]) -> Result<(), ConfigErro
     Ok(())
 }
 
+/// A folder of the process's own lies in none of the tables' folders, and none of them in it.
+pub(super) fn expect_apart(key: &str, folder: &Path, tables: &[TableSettings]) -> Result<(), ConfigError> {
+    for table in tables {
+        for (role, path) in uses(table) {
+            let path = resolved(path);
+            let how = if path == folder {
+                "is also"
+            } else if folder.starts_with(&path) {
+                "lies inside"
+            } else if path.starts_with(folder) {
+                "is around"
+            } else {
+                continue;
+            };
+            return Err(ConfigError::Key {
+                key: key.to_owned(),
+                problem: format!(
+                    "{} {how} the {} of {}; give it a folder of its own",
+                    folder.display(),
+                    role.key(),
+                    table.capture_instance
+                ),
+            });
+        }
+    }
+    Ok(())
+}
+
 fn uses(table: &TableSettings) -> [(Use, &Path); 4] {
     [
         (Use::Target, &table.target),

@@ -3,6 +3,7 @@
 //! from. `docs/reference/configuration.md` describes every key.
 
 mod locations;
+mod ownership;
 mod secret;
 mod section;
 mod source;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use crate::error::{Classify, ErrorKind};
 
+pub use ownership::OwnershipSettings;
 pub use secret::Secret;
 pub use source::SourceSettings;
 pub use table::{OnTransformChange, Origin, TableSettings, TransformSettings, Trigger};
@@ -35,6 +37,8 @@ pub struct Settings {
     pub keys: Vec<KeySettings>,
     /// Bounds of the process.
     pub limits: Limits,
+    /// What makes a stream one process's.
+    pub ownership: OwnershipSettings,
     /// The tables, in the order of the file.
     pub tables: Vec<TableSettings>,
     /// What is allowed and worth changing. For the operator's eyes.
@@ -176,9 +180,14 @@ impl Settings {
             Some(section) => parse_limits(section)?,
             None => Limits::default(),
         };
+        let ownership = match root.section("ownership")? {
+            Some(section) => OwnershipSettings::parse(section, base)?,
+            None => OwnershipSettings::Lock,
+        };
         let defaults = root.section("defaults")?;
         let sections = root.sections("table")?;
         let tables = table::parse_tables(defaults, sections, base, &keys)?;
+        ownership.expect_apart(&tables)?;
         root.not_yet(&["web", "silver"])?;
         root.finish()?;
         Ok(Settings {
@@ -186,6 +195,7 @@ impl Settings {
             plugins_dir,
             keys,
             limits,
+            ownership,
             tables,
             warnings,
         })

@@ -41,6 +41,19 @@ pub enum StreamError {
         /// The chain now.
         is: String,
     },
+    /// Another process has the stream now.
+    #[error(
+        "{by} has taken this table over, because the lease of this process was not renewed in time; this process has \
+         stopped it, and nothing is lost or doubled. see what kept this process from running (a pause of the machine, or a \
+         folder that did not answer); the table stays with the other process until that one ends"
+    )]
+    TakenOver {
+        /// The process that has it.
+        by: String,
+        /// How this process came to know.
+        #[source]
+        error: Box<StreamError>,
+    },
     /// The stream was asked to end while it waited to try again. No failure: [`super::run_table`] ends well then.
     #[error("stopped while waiting to try again")]
     Stopped,
@@ -60,6 +73,7 @@ impl Classify for StreamError {
             StreamError::Lake(error) => error.kind(),
             StreamError::Checkpoint(error) => error.kind(),
             StreamError::State(error) => error.kind(),
+            StreamError::TakenOver { .. } => ErrorKind::State,
             StreamError::TransformChanged { .. } => ErrorKind::Config,
             StreamError::Stopped => ErrorKind::Retryable,
             StreamError::Task { .. } => ErrorKind::Internal,

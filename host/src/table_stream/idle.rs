@@ -47,6 +47,7 @@ impl OpenTable {
             start: self.recorded,
             ..self.pin(from, position, Vec::new(), 0)
         };
+        self.expect_not_taken_over().await?;
         self.write_plan(&planned).await?;
         let (tally, stats) = (Tally::default(), ReadStats::default());
         let facts = self.facts_row(&planned, &tally, stats, seen, timing);

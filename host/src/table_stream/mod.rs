@@ -21,6 +21,7 @@ mod publish;
 mod record;
 mod retrying;
 mod standing;
+mod takeover;
 mod tally;
 
 use std::collections::BTreeMap;
@@ -42,6 +43,7 @@ use crate::transform::{Engine, KeyRing};
 use crate::verdict::VerdictWriter;
 
 pub use error::StreamError;
+pub use takeover::Hosts;
 use open::OpenTable;
 pub(crate) use open::specs;
 use position::Next;
@@ -76,6 +78,8 @@ pub struct Shared {
     pub once: bool,
     /// What this process calls itself.
     pub host: String,
+    /// Its lease, where streams are owned by leases.
+    pub hosts: Option<Hosts>,
 }
 
 impl Shared {
@@ -106,9 +110,13 @@ pub async fn run_table(shared: Arc<Shared>, settings: TableSettings) -> Result<T
         Err(StreamError::Stopped) => Ok(()),
         streamed => streamed,
     };
+    let streamed = takeover::ended(&table, streamed).await;
     if let Err(error) = &streamed {
         kept::tell(&shared, &settings, error).await;
-        table.tell_failed().await;
+        // How the table does is for the process to say that has it now.
+        if !matches!(error, StreamError::TakenOver { .. }) {
+            table.tell_failed().await;
+        }
     }
     // Whatever ended the stream, what is committed gets its facts and its verdict.
     let closed = table.close().await;

@@ -20,7 +20,7 @@ use super::committed;
 use super::position::{self, Next};
 use super::publish::{Committed, Publisher};
 use super::course::{Course, Left, course, plugin_name};
-use super::{Shared, StreamError, millis};
+use super::{Shared, StreamError, millis, takeover};
 
 /// A table that is ready to stream.
 pub(super) struct OpenTable {
@@ -92,8 +92,7 @@ impl OpenTable {
             })??
         };
         let identity = identity(settings, &shared.catalog.database, &shape);
-        let location = settings.checkpoint.display().to_string();
-        let mut checkpoint = blocking(move || Checkpoint::open(&location, &identity)).await?;
+        let mut checkpoint = takeover::take(shared, settings, identity).await?;
         failpoint::pass(failpoint::OWNER_WRITTEN);
         let bronze = BronzeTable::open(&settings.target.display().to_string(), bronze_spec(settings, &chain)).await?;
         let facts = shared.facts_of(settings)?;
@@ -120,11 +119,17 @@ impl OpenTable {
         }
         // Bronze knows a number that this checkpoint did not count to, so its owner may be alive. Otherwise the number is
         // claimed before the first read; a table without changes gets no commit.
-        if taken_over {
-            bronze.claim(checkpoint.fencing()).await?;
-        }
+        let (checkpoint, state, resume) = if checkpoint.taken_from().is_some() {
+            takeover::settle(shared, settings, &bronze, checkpoint, recorded_facts.facts.map(BatchId)).await?
+        } else {
+            if taken_over {
+                bronze.claim(checkpoint.fencing()).await?;
+            }
+            (checkpoint, state, resume)
+        };
         let last = state.last_committed;
-        let recorded = last.as_ref().map(|record| record.end);
+        let recorded = last.as_ref().and_then(CommitRecord::position);
+        let first_change = takeover::first_change(&checkpoint, last.as_ref()).await?;
         let (next_batch, open_batch) = match resume {
             Resume::Fresh => (BatchId(0), None),
             Resume::Continue { next, .. } => (next, None),
@@ -147,7 +152,7 @@ impl OpenTable {
                 .as_ref()
                 .and_then(|record| record.last_event)
                 .map_or(0, |newest| newest + 1),
-            last_chain: last.as_ref().map(|record| record.chain.clone()),
+            last_chain: last.as_ref().and_then(|record| record.chain_run().map(str::to_owned)),
             last_commit: last,
             last_facts: recorded_facts,
             last_with_rows: state.last_with_rows,
@@ -156,7 +161,7 @@ impl OpenTable {
             open_batch,
             attempt: 0,
             reason: None,
-            first_change: None,
+            first_change,
             idle_since: Instant::now(),
             components_saved: false,
             shared: Arc::clone(shared),
@@ -313,7 +318,7 @@ impl OpenTable {
             if entries.is_empty() {
                 continue;
             }
-            let verdict = self.verdict(Some(record.end), TableStatus::Behind);
+            let verdict = self.verdict(record.position(), TableStatus::Behind);
             self.publisher.publish(Committed { entries, verdict }).await?;
             self.status = Some(TableStatus::Behind);
         }

@@ -1,6 +1,6 @@
 //! Where a table stands by what earlier runs left, and whether it may go on from there. Nothing is written.
 
-use crate::checkpoint::CheckpointReader;
+use crate::checkpoint::{CheckpointReader, Running};
 use crate::config::TableSettings;
 use crate::identity::BatchId;
 use crate::lake::BronzeTable;
@@ -15,8 +15,8 @@ use super::open::{blocking, bronze_spec, identity};
 /// What a run would go on from.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Standing {
-    /// The last batch that is done, and its end.
-    pub(crate) last: Option<(BatchId, Offset)>,
+    /// The last batch that is done, and its end; `None` when the stream is still where it begins.
+    pub(crate) last: Option<(BatchId, Option<Offset>)>,
     /// A batch that was begun and is not done.
     pub(crate) open: Option<BatchId>,
     /// How that batch goes on.
@@ -43,9 +43,9 @@ pub(crate) async fn standing(
     let (state, owner) = blocking(move || {
         let reader = CheckpointReader::new(&location)?;
         reader.expect(&wanted)?;
-        let owner = match reader.is_running()? {
-            true => reader.owner()?.map(|owner| owner.to_string()),
-            false => None,
+        let owner = match reader.running()? {
+            Running::By(owner) => Some(owner),
+            Running::Nobody | Running::RanOut(_) => None,
         };
         Ok((reader.latest()?, owner))
     })
@@ -59,7 +59,7 @@ pub(crate) async fn standing(
     let target = settings.target.display().to_string();
     let has_bronze = BronzeTable::fits(&target, &bronze_spec(settings, chain)).await?;
     Ok(Standing {
-        last: state.last_committed.map(|record| (record.batch_id, record.end)),
+        last: state.last_committed.map(|record| (record.batch_id, record.position())),
         open: state.open.map(|planned| planned.batch_id),
         course,
         owner,

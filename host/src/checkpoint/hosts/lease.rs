@@ -1,0 +1,239 @@
+//! The file of a lease: what it holds, how it is read, and how it is replaced.
+
+use std::fmt;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::checkpoint::records::Owner;
+use crate::checkpoint::{CheckpointError, files};
+use crate::lake::LakeError;
+use crate::lake::durable;
+use crate::lsn::UtcMicros;
+
+const ADVICE: &str = "remove it when its process is surely gone; a process that still runs stops its tables then";
+
+/// How long a replacement waits for its turn on this machine.
+const TURN: Duration = Duration::from_millis(250);
+const TURN_PAUSE: Duration = Duration::from_millis(5);
+
+/// A process and its hold on its streams (`hosts/<id>.json`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// Format of the file.
+    pub format: u32,
+    /// The process's own name, random.
+    pub id: String,
+    /// Its host.
+    pub host: String,
+    /// Its process id.
+    pub pid: u32,
+    /// Which start of which kernel it runs on, where the system tells.
+    pub boot_id: Option<String>,
+    /// The device that the folder is on, as that kernel numbers it: another mount is another device.
+    #[serde(default)]
+    pub device: Option<u64>,
+    /// Raised with every renewal.
+    pub beat: u64,
+    /// How long the same beat has to be seen before the lease may be ended.
+    pub lease_ms: u64,
+    /// When the process started.
+    pub started_at: UtcMicros,
+    /// When the lease was renewed, by the process's own clock. For people.
+    pub renewed_at: UtcMicros,
+    /// Who ended it, and when. Nobody renews it from here on.
+    pub ended: Option<Ended>,
+}
+
+/// The end of a lease.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// The process that ended it.
+    pub by: String,
+    /// When, by that process's clock.
+    pub at: UtcMicros,
+}
+
+impl Lease {
+    /// How long the same beat has to be seen.
+    pub fn duration(&self) -> Duration {
+        Duration::from_millis(self.lease_ms)
+    }
+}
+
+impl fmt::Display for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "process {} on host {} (since {})",
+            self.pid, self.host, self.started_at
+        )
+    }
+}
+
+/// What a look at a lease shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeaseState {
+    /// There is no such file: its process ended in order, or somebody found it dead.
+    Missing,
+    /// Its process is dead.
+    Dead(Lease),
+    /// It was ended. Its process may sleep and wake up.
+    Ended(Lease),
+    /// Its process runs, or sleeps, or is on a machine that is gone.
+    Held(Lease),
+}
+
+/// Looks at a lease. Changes nothing; blocks on files.
+pub fn look(hosts: &Path, id: &str) -> Result<LeaseState, CheckpointError> {
+    Ok(read(hosts, id)?.0)
+}
+
+/// The folder with the lease of an owner: `hosts`, unless it is only in the folder that the owner named.
+pub(in crate::checkpoint) fn folder_of(hosts: Option<&Path>, owner: &Owner) -> Option<PathBuf> {
+    let id = owner.lease.as_deref()?;
+    let named = owner.hosts.as_deref();
+    let holds = |folder: &&Path| lease_file(folder, id).exists();
+    let folder = hosts.filter(holds).or(named.filter(holds)).or(hosts).or(named);
+    folder.map(Path::to_path_buf)
+}
+
+/// The state of a lease, and the bytes that it was read from: a replacement is compared with them.
+pub(super) fn read(hosts: &Path, id: &str) -> Result<(LeaseState, Vec<u8>), CheckpointError> {
+    let file = lease_file(hosts, id);
+    let Some(bytes) = bytes_of(&file)? else {
+        return Ok((LeaseState::Missing, Vec::new()));
+    };
+    let lease: Lease = files::parse_json(&file, &bytes, ADVICE)?;
+    let state = if is_dead(hosts, &lease)? {
+        LeaseState::Dead(lease)
+    } else if lease.ended.is_some() {
+        LeaseState::Ended(lease)
+    } else {
+        LeaseState::Held(lease)
+    };
+    Ok((state, bytes))
+}
+
+/// How a compare-and-replace ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Swap {
+    /// The file has the new content, which is this.
+    Done(Vec<u8>),
+    /// The file has something else than was expected, or is gone.
+    Differs(Option<Vec<u8>>),
+}
+
+/// Replaces a lease whose content is one of `expected`.
+///
+/// Processes of one machine take turns. One that sleeps in its turn does not keep the others from theirs for ever: they go
+/// on, and then, as between machines, a renewal can undo an end. The fence tells such an owner.
+pub(super) fn swap(hosts: &Path, id: &str, expected: &[&[u8]], new: &[u8]) -> Result<Swap, CheckpointError> {
+    let file = lease_file(hosts, id);
+    let _turn = turn(hosts)?;
+    match bytes_of(&file)? {
+        Some(there) if expected.contains(&there.as_slice()) => {}
+        there => return Ok(Swap::Differs(there)),
+    }
+    durable::replace(&file, new).map_err(|error| LakeError::io("write", &file, error))?;
+    Ok(Swap::Done(new.to_vec()))
+}
+
+/// Ends a lease, if its file has still the content that was read.
+pub(super) fn end(hosts: &Path, lease: &Lease, read: &[u8], by: String) -> Result<Swap, CheckpointError> {
+    let ended = Lease {
+        ended: Some(Ended {
+            by,
+            at: UtcMicros::now(),
+        }),
+        ..lease.clone()
+    };
+    swap(hosts, &lease.id, &[read], &to_bytes(hosts, &ended)?)
+}
+
+/// The content of a lease's file.
+pub(super) fn to_bytes(hosts: &Path, lease: &Lease) -> Result<Vec<u8>, CheckpointError> {
+    files::to_json(&lease_file(hosts, &lease.id), lease)
+}
+
+/// The turn of this process on this machine, until it is dropped; `None` when another one sleeps in its own.
+pub(super) fn turn(hosts: &Path) -> Result<Option<File>, CheckpointError> {
+    let path = hosts.join(files::LOCK);
+    let failed = |error| CheckpointError::from(LakeError::io("lock", &path, error));
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(failed)?;
+    let patience = Instant::now() + TURN;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            Err(TryLockError::WouldBlock) if Instant::now() >= patience => return Ok(None),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(TURN_PAUSE),
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+    }
+}
+
+/// The file of a lease.
+pub(in crate::checkpoint) fn lease_file(hosts: &Path, id: &str) -> PathBuf {
+    hosts.join(format!("{id}.json"))
+}
+
+/// The file whose lock the process holds for its life.
+pub(super) fn life_file(hosts: &Path, id: &str) -> PathBuf {
+    hosts.join(format!("{id}.lock"))
+}
+
+/// Which start of which kernel this is.
+pub(super) fn boot_id() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(text.trim().to_owned()).filter(|id| !id.is_empty())
+}
+
+/// The device that a folder is on.
+#[cfg(unix)]
+pub(super) fn device_of(folder: &Path) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata(folder).ok().map(|metadata| metadata.dev())
+}
+
+/// The device that a folder is on.
+#[cfg(not(unix))]
+pub(super) fn device_of(_folder: &Path) -> Option<u64> {
+    None
+}
+
+/// Whether the process is surely gone: its lock is one that this machine would see, and nobody has it.
+fn is_dead(hosts: &Path, lease: &Lease) -> Result<bool, CheckpointError> {
+    let here = lease.boot_id.is_some() && lease.boot_id == boot_id() && lease.device == device_of(hosts);
+    if !here {
+        return Ok(false);
+    }
+    let path = life_file(hosts, &lease.id);
+    let failed = |error| CheckpointError::from(LakeError::io("look at the lock", &path, error));
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        // Somebody removed it: it says nothing.
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(failed(error)),
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
+    }
+}
+
+fn bytes_of(file: &Path) -> Result<Option<Vec<u8>>, CheckpointError> {
+    match std::fs::read(file) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(LakeError::io("read", file, error).into()),
+    }
+}

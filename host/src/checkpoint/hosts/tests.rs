@@ -1,0 +1,399 @@
+//! Leases through renewals, ends and dead processes, and checkpoints that are owned by them.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::lease::{self, Swap, lease_file, life_file};
+use super::*;
+use crate::checkpoint::records::FORMAT;
+use crate::checkpoint::samples::{commit_record, identity, offset, planned};
+use crate::checkpoint::{
+    BEFORE_THE_FIRST, Checkpoint, CheckpointError, CheckpointReader, CommitRecord, Owner, Resume, Running, reconcile,
+};
+use crate::error::{Classify as _, ErrorKind};
+use crate::identity::BatchId;
+use crate::lsn::UtcMicros;
+
+/// Longer than any test: nothing is renewed by itself.
+const LONG: Duration = Duration::from_secs(100_000);
+
+fn start(hosts: &Path) -> Arc<ProcessLease> {
+    Arc::new(ProcessLease::start(hosts, LONG).unwrap())
+}
+
+fn held(hosts: &Path, id: &str) -> (Lease, Vec<u8>) {
+    match lease::read(hosts, id).unwrap() {
+        (LeaseState::Held(lease), bytes) => (lease, bytes),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Ends a lease as a process does that has seen it run out.
+fn end(hosts: &Path, id: &str) {
+    let (lease, bytes) = held(hosts, id);
+    let swap = lease::end(hosts, &lease, &bytes, "process 7 on host b".to_owned()).unwrap();
+    assert!(matches!(swap, Swap::Done(_)));
+}
+
+/// The lease of a process of this machine that left its files behind.
+fn left_behind(hosts: &Path, id: &str, change: impl FnOnce(&mut Lease)) {
+    std::fs::create_dir_all(hosts).unwrap();
+    let mut lease = Lease {
+        format: FORMAT,
+        id: id.to_owned(),
+        host: "a".to_owned(),
+        pid: 4,
+        boot_id: lease::boot_id(),
+        device: lease::device_of(hosts),
+        beat: 12,
+        lease_ms: 15_000,
+        started_at: UtcMicros(0),
+        renewed_at: UtcMicros(0),
+        ended: None,
+    };
+    change(&mut lease);
+    std::fs::write(lease_file(hosts, id), lease::to_bytes(hosts, &lease).unwrap()).unwrap();
+    std::fs::write(life_file(hosts, id), b"").unwrap();
+}
+
+#[test]
+fn a_renewal_raises_the_beat_and_an_end_is_noticed_by_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let lease = start(folder.path());
+    let (first, stale) = held(folder.path(), lease.id());
+    assert!(lease.renew_now().unwrap());
+    let (second, _) = held(folder.path(), lease.id());
+    assert_eq!(second.beat, first.beat + 1);
+    // Who saw the lease before the renewal cannot end it.
+    let swap = lease::end(folder.path(), &first, &stale, "somebody".to_owned()).unwrap();
+    assert!(matches!(swap, Swap::Differs(Some(_))));
+    assert!(lease.renew_now().unwrap() && lease.check().is_ok());
+
+    end(folder.path(), lease.id());
+    assert!(!lease.renew_now().unwrap());
+    let lost = lease.check().unwrap_err();
+    assert!(lost.to_string().contains("was ended by process 7 on host b"), "{lost}");
+    assert!(matches!(look(folder.path(), lease.id()).unwrap(), LeaseState::Ended(_)));
+}
+
+#[test]
+fn a_lease_whose_file_is_gone_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let lease = start(folder.path());
+    std::fs::remove_file(lease_file(folder.path(), lease.id())).unwrap();
+    assert!(!lease.renew_now().unwrap());
+    assert!(matches!(lease.check(), Err(LeaseLost::Removed { .. })));
+    assert_eq!(look(folder.path(), lease.id()).unwrap(), LeaseState::Missing);
+}
+
+#[test]
+fn a_renewal_that_failed_after_it_was_written_is_known_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let lease = start(folder.path());
+    let (first, _) = held(folder.path(), lease.id());
+    // No turn can be taken, so the renewal fails.
+    let turns = folder.path().join("lock");
+    std::fs::remove_file(&turns).unwrap();
+    std::fs::create_dir(&turns).unwrap();
+    assert_eq!(lease.renew_now().unwrap_err().kind(), ErrorKind::Internal);
+    assert!(lease.check().is_ok(), "one failure is no loss");
+    std::fs::remove_dir(&turns).unwrap();
+    assert!(lease.renew_now().unwrap());
+    let (after, _) = held(folder.path(), lease.id());
+    assert!(after.beat > first.beat + 1, "no beat is used twice: {after:?}");
+}
+
+#[test]
+fn a_lease_that_cannot_be_renewed_for_its_whole_time_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let lease = ProcessLease::start(folder.path(), Duration::from_millis(60)).unwrap();
+    let turns = folder.path().join("lock");
+    std::fs::remove_file(&turns).unwrap();
+    std::fs::create_dir(&turns).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
+    let lost = runtime.block_on(lease.lost()).expect("lost");
+    assert!(matches!(lost, LeaseLost::NotRenewed { .. }), "{lost}");
+    assert_eq!(lease.check(), Err(lost));
+}
+
+#[test]
+fn an_orderly_end_leaves_nothing_and_tells_who_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let lease = start(folder.path());
+    let lost = lease.lost();
+    drop(lease);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
+    assert_eq!(runtime.block_on(lost), None);
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(left.len(), 1, "the lock for turns alone: {left:?}");
+}
+
+#[test]
+fn a_free_lock_tells_of_a_death_on_this_machine_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let hosts = folder.path();
+    left_behind(hosts, "here", |_| {});
+    left_behind(hosts, "ended", |lease| {
+        lease.ended = Some(Ended {
+            by: "somebody".to_owned(),
+            at: UtcMicros(1),
+        });
+    });
+    left_behind(hosts, "boot", |lease| lease.boot_id = Some("another".to_owned()));
+    left_behind(hosts, "none", |lease| lease.boot_id = None);
+    left_behind(hosts, "mount", |lease| {
+        lease.device = lease.device.map(|device| device + 1)
+    });
+    left_behind(hosts, "unlocked", |_| {});
+    std::fs::remove_file(life_file(hosts, "unlocked")).unwrap();
+    let is_dead = |id: &str| matches!(look(hosts, id).unwrap(), LeaseState::Dead(_));
+    assert!(is_dead("here") && is_dead("ended"));
+    for id in ["boot", "none", "mount", "unlocked"] {
+        assert!(matches!(look(hosts, id).unwrap(), LeaseState::Held(_)), "{id}");
+    }
+    // A new process removes what is surely nobody's any more.
+    let lease = start(hosts);
+    assert_eq!(look(hosts, "here").unwrap(), LeaseState::Missing);
+    assert_eq!(look(hosts, "ended").unwrap(), LeaseState::Missing);
+    assert!(!life_file(hosts, "here").exists() && life_file(hosts, "boot").exists());
+    assert!(matches!(look(hosts, lease.id()).unwrap(), LeaseState::Held(_)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_ends_what_runs_out_and_says_who_is_surely_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let hosts = folder.path();
+    let watcher = HostWatcher::default();
+    assert_eq!(watcher.watch(hosts, "nobody").await.unwrap(), Outcome::Gone);
+    left_behind(hosts, "dead", |_| {});
+    assert_eq!(watcher.watch(hosts, "dead").await.unwrap(), Outcome::Gone);
+    // A lease of no time runs out between two looks.
+    left_behind(hosts, "away", |lease| {
+        lease.boot_id = None;
+        lease.lease_ms = 0;
+    });
+    let all = (0..20).map(|_| watcher.watch(hosts, "away"));
+    for outcome in futures::future::join_all(all).await {
+        assert!(matches!(outcome.unwrap(), Outcome::RanOut(_)));
+    }
+    let LeaseState::Ended(lease) = look(hosts, "away").unwrap() else {
+        panic!("it is ended in the file");
+    };
+    let by = lease.ended.unwrap().by;
+    assert!(by.contains(&format!("process {}", std::process::id())), "{by}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_sees_that_a_lease_is_renewed() {
+    let folder = tempfile::tempdir().unwrap();
+    let lease = start(folder.path());
+    let seen = Arc::new(AtomicBool::new(false));
+    let renewing = {
+        let (lease, seen) = (Arc::clone(&lease), Arc::clone(&seen));
+        std::thread::spawn(move || {
+            while !seen.load(Ordering::SeqCst) {
+                assert!(lease.renew_now().unwrap());
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        })
+    };
+    let watcher = HostWatcher::default();
+    let outcome = watcher.watch(folder.path(), lease.id()).await.unwrap();
+    seen.store(true, Ordering::SeqCst);
+    renewing.join().unwrap();
+    assert!(matches!(outcome, Outcome::Renewed(_)), "{outcome:?}");
+}
+
+/// A checkpoint and two processes with leases.
+struct Two {
+    _folder: tempfile::TempDir,
+    place: String,
+    hosts: std::path::PathBuf,
+    first: Arc<ProcessLease>,
+    second: Arc<ProcessLease>,
+}
+
+impl Two {
+    fn new() -> Two {
+        let folder = tempfile::tempdir().unwrap();
+        let hosts = folder.path().join("hosts");
+        Two {
+            place: folder.path().join("checkpoint").to_str().unwrap().to_owned(),
+            first: start(&hosts),
+            second: start(&hosts),
+            hosts,
+            _folder: folder,
+        }
+    }
+
+    fn open(&self, lease: &Arc<ProcessLease>, before: Option<&Owner>, may_wake: bool) -> Option<Checkpoint> {
+        Checkpoint::open_leased(&self.place, &identity("orders", "orders"), lease, before, may_wake).unwrap()
+    }
+
+    fn owner(&self) -> Owner {
+        self.reader().owner().unwrap().unwrap()
+    }
+
+    fn reader(&self) -> CheckpointReader {
+        CheckpointReader::new(&self.place).unwrap()
+    }
+}
+
+#[test]
+fn an_owner_file_of_an_older_sluice_has_no_lease() {
+    let two = Two::new();
+    drop(two.open(&two.first, None, false).unwrap());
+    let file = Path::new(&two.place).join("owner.json");
+    let old = r#"{"format": 1, "host": "a", "pid": 3, "fencing": 4, "since": "2026-11-30T00:00:00.000Z"}"#;
+    std::fs::write(&file, old).unwrap();
+    let owner = two.owner();
+    assert_eq!((owner.lease.as_ref(), owner.taken_from.as_ref()), (None, None));
+    assert_eq!(two.reader().running().unwrap(), Running::Nobody);
+    assert_eq!(two.open(&two.first, Some(&owner), false).unwrap().fencing(), 5);
+}
+
+#[test]
+fn who_was_judged_has_to_be_the_owner_still() {
+    let two = Two::new();
+    drop(two.open(&two.first, None, false).unwrap());
+    assert!(two.open(&two.second, None, false).is_none());
+    let judged = two.owner();
+    drop(two.open(&two.first, Some(&judged), false).unwrap());
+    assert!(two.open(&two.second, Some(&judged), false).is_none());
+    assert_eq!(two.open(&two.second, Some(&two.owner()), false).unwrap().fencing(), 3);
+}
+
+#[test]
+fn lock_and_lease_respect_each_other() {
+    let two = Two::new();
+    let id = identity("orders", "orders");
+    let locked = Checkpoint::open(&two.place, &id).unwrap();
+    let owner = two.owner();
+    let error = Checkpoint::open_leased(&two.place, &id, &two.first, Some(&owner), false).unwrap_err();
+    assert!(matches!(error, CheckpointError::Owned { .. }), "{error}");
+    drop(locked);
+
+    let leased = two.open(&two.first, Some(&owner), false).unwrap();
+    let Running::By(words) = two.reader().running().unwrap() else {
+        panic!("it runs");
+    };
+    assert!(words.contains("lease renewed at"), "{words}");
+    let error = Checkpoint::open(&two.place, &id).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::State);
+    assert!(
+        error.to_string().contains(two.first.id()) && error.to_string().contains("mode = \"lease\""),
+        "{error}"
+    );
+    end(&two.hosts, two.first.id());
+    let Running::RanOut(words) = two.reader().running().unwrap() else {
+        panic!("it ran out");
+    };
+    assert!(words.contains("process 7 on host b ended it"), "{words}");
+    let locked = Checkpoint::open(&two.place, &id).unwrap();
+    assert!(locked.taken_from().is_some(), "its process may wake up");
+    drop((leased, locked));
+}
+
+#[test]
+fn that_an_owner_may_wake_up_is_known_until_it_no_longer_matters() {
+    let two = Two::new();
+    drop(two.open(&two.first, None, false).unwrap());
+    let first = two.owner();
+    // The second takes over and dies before it has claimed anything.
+    drop(two.open(&two.second, Some(&first), true).unwrap());
+    let second = two.owner();
+    let mut third = two.open(&two.first, Some(&second), false).unwrap();
+    let from = third.taken_from().unwrap().to_owned();
+    assert!(from.contains(&first.to_string()) && from.contains("ran out"), "{from}");
+    third.fence_above(Some(9)).unwrap();
+    assert_eq!(two.owner().taken_from, Some(from));
+    third.settled().unwrap();
+    assert_eq!((two.owner().taken_from, third.taken_from()), (None, None));
+    assert_eq!(third.fencing(), 10);
+}
+
+#[test]
+fn an_owner_that_wakes_up_changes_nothing() {
+    let two = Two::new();
+    let mut first = two.open(&two.first, None, false).unwrap();
+    first.plan(&planned(0, 0)).unwrap();
+    let before = two.owner();
+    let second = two.open(&two.second, Some(&before), true).unwrap();
+    let error = first.fence_above(Some(20)).unwrap_err();
+    assert!(matches!(error, CheckpointError::TakenOver { .. }), "{error}");
+    assert_eq!(first.successor().unwrap(), Some(two.owner()));
+    assert_eq!(second.successor().unwrap(), None);
+
+    // It has not noticed yet, and finds the name taken.
+    let closed = CommitRecord {
+        end: BEFORE_THE_FIRST,
+        chain: String::new(),
+        ..commit_record(0, None)
+    };
+    assert!(second.close(&closed).unwrap());
+    let error = first.commit(&commit_record(0, None)).unwrap_err();
+    assert!(
+        matches!(error, CheckpointError::Conflict { .. }) && error.to_string().contains("taken the stream over"),
+        "{error}"
+    );
+    // It has noticed, and writes nothing.
+    end(&two.hosts, two.first.id());
+    assert!(!two.first.renew_now().unwrap());
+    for refused in [
+        first.plan(&planned(1, 0)),
+        first.commit(&commit_record(1, None)),
+        first.prune(None),
+        first.settled(),
+    ] {
+        match refused {
+            Err(CheckpointError::LeaseLost(LeaseLost::Ended { .. })) | Ok(()) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(two.reader().latest().unwrap().open, None);
+}
+
+#[test]
+fn a_closed_batch_leaves_the_stream_where_it_was() {
+    let two = Two::new();
+    let checkpoint = two.open(&two.first, None, false).unwrap();
+    checkpoint.plan(&planned(0, 0)).unwrap();
+    let closed = |n: i64, end| CommitRecord {
+        end,
+        ..commit_record(n, None)
+    };
+    assert!(checkpoint.close(&closed(0, BEFORE_THE_FIRST)).unwrap());
+    let state = checkpoint.latest().unwrap();
+    let last = state.last_committed.clone().unwrap();
+    assert_eq!(last.position(), None);
+    assert_eq!(two.reader().closed_plan(&last).unwrap(), Some(planned(0, 0)));
+    let next = |state| match reconcile(&state, None, None).unwrap() {
+        Resume::Continue { next, .. } => next,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(next(state), BatchId(1));
+    // What the owner before recorded stands.
+    checkpoint.plan(&planned(1, 0)).unwrap();
+    checkpoint.commit(&closed(1, offset(20))).unwrap();
+    assert!(!checkpoint.close(&closed(1, offset(10))).unwrap());
+    let state = checkpoint.latest().unwrap();
+    assert_eq!(
+        state.last_committed.as_ref().and_then(CommitRecord::position),
+        Some(offset(20))
+    );
+    assert_eq!(
+        two.reader()
+            .closed_plan(state.last_committed.as_ref().unwrap())
+            .unwrap(),
+        None
+    );
+    assert_eq!(next(state), BatchId(2));
+}

@@ -1,0 +1,140 @@
+//! `[ownership]`: what makes a stream one process's.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::section::Section;
+use super::units::SECOND;
+use super::{ConfigError, TableSettings, locations};
+
+/// A lease when the configuration says nothing.
+const LEASE: Duration = Duration::from_secs(15);
+/// Below a second, a machine that is busy loses its streams; above ten minutes, nobody waits for them.
+const LEASES: std::ops::RangeInclusive<Duration> = SECOND..=Duration::from_secs(600);
+
+/// What makes a stream one process's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum OwnershipSettings {
+    /// The operating system's lock on the checkpoint: for processes of one machine.
+    #[default]
+    Lock,
+    /// A lease: for checkpoints that several machines share.
+    Lease {
+        /// The folder of the leases, shared by those machines.
+        hosts: PathBuf,
+        /// How long a process is not heard of before its streams are taken over.
+        lease: Duration,
+    },
+}
+
+impl OwnershipSettings {
+    pub(super) fn parse(mut section: Section<'_>, base: &Path) -> Result<OwnershipSettings, ConfigError> {
+        let leased = match section.string("mode")? {
+            None | Some("lock") => false,
+            Some("lease") => true,
+            Some(_) => return Err(section.error("mode", "must be \"lock\" or \"lease\"")),
+        };
+        let lease = section.duration("lease", LEASES)?;
+        let hosts = match section.string("hosts")? {
+            None => None,
+            Some("") => return Err(section.error("hosts", "must not be empty")),
+            Some(text) => {
+                let hosts = locations::parse(base, text).map_err(|problem| section.error("hosts", problem))?;
+                Some(hosts)
+            }
+        };
+        let settings = match (leased, hosts) {
+            (true, Some(hosts)) => OwnershipSettings::Lease {
+                hosts,
+                lease: lease.unwrap_or(LEASE),
+            },
+            (true, None) => {
+                return Err(section.error(
+                    "hosts",
+                    "is required with mode = \"lease\": a folder that all machines share, for the leases",
+                ));
+            }
+            (false, Some(_)) => return Err(section.error("hosts", "needs mode = \"lease\"")),
+            (false, None) if lease.is_some() => return Err(section.error("lease", "needs mode = \"lease\"")),
+            (false, None) => OwnershipSettings::Lock,
+        };
+        section.finish()?;
+        Ok(settings)
+    }
+
+    /// The folder of the leases is nobody else's, lies in no table or checkpoint, and has none in it.
+    pub(super) fn expect_apart(&self, tables: &[TableSettings]) -> Result<(), ConfigError> {
+        match self {
+            OwnershipSettings::Lock => Ok(()),
+            OwnershipSettings::Lease { hosts, .. } => locations::expect_apart("ownership.hosts", hosts, tables),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Settings;
+
+    fn parse(ownership: &str) -> Result<OwnershipSettings, String> {
+        let text = format!(
+            "[source]\nserver = \"h\"\ndatabase = \"d\"\nuser = \"u\"\npassword = {{ command = [\"printf\", \"x\"] }}\n\
+             {ownership}\n[[table]]\ncapture_instance = \"a\"\ntarget = \"lake/a\"\napp_id = \"a\"\ncheckpoint = \"state/a\"\n\
+             facts_table = \"ops/facts\"\ncontrol_table = \"ops/control\"\n"
+        );
+        Settings::parse(&text, Path::new("/base"), Path::new("sluice.toml"))
+            .map(|settings| settings.ownership)
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_lock_is_the_default_and_a_lease_has_a_folder() {
+        assert_eq!(parse("").unwrap(), OwnershipSettings::Lock);
+        assert_eq!(parse("[ownership]\nmode = \"lock\"").unwrap(), OwnershipSettings::Lock);
+        assert_eq!(
+            parse("[ownership]\nmode = \"lease\"\nhosts = \"state/hosts\"").unwrap(),
+            OwnershipSettings::Lease {
+                hosts: PathBuf::from("/base/state/hosts"),
+                lease: Duration::from_secs(15),
+            }
+        );
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_by_name() {
+        for (section, words) in [
+            ("mode = \"leas\"", "ownership.mode must be \"lock\" or \"lease\""),
+            ("mode = \"lease\"", "ownership.hosts is required"),
+            ("hosts = \"h\"", "ownership.hosts needs mode"),
+            ("lease = \"5s\"", "ownership.lease needs mode"),
+            ("mode = \"lease\"\nhosts = \"\"", "ownership.hosts must not be empty"),
+            (
+                "mode = \"lease\"\nhosts = \"h\"\nlease = \"10ms\"",
+                "ownership.lease must be from 1s to",
+            ),
+            (
+                "mode = \"lease\"\nhosts = \"h\"\nlese = \"2s\"",
+                "unknown key ownership.lese; did you mean lease?",
+            ),
+            (
+                "mode = \"lease\"\nhosts = \"s3://bucket/hosts\"",
+                "ownership.hosts must be a local path",
+            ),
+            (
+                "mode = \"lease\"\nhosts = \"lake/a/hosts\"",
+                "/base/lake/a/hosts lies inside the target of a",
+            ),
+            (
+                "mode = \"lease\"\nhosts = \"state/a\"",
+                "/base/state/a is also the checkpoint of a",
+            ),
+            (
+                "mode = \"lease\"\nhosts = \"state\"",
+                "/base/state is around the checkpoint of a",
+            ),
+        ] {
+            let error = parse(&format!("[ownership]\n{section}")).unwrap_err();
+            assert!(error.contains(words), "{section}: {error}");
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Whose the stream is: waiting for the owner before to be gone, taking the stream over from it, and what this process says
+//! when the stream was taken from it. `docs/decisions/0009` has the argument.
+
+use std::sync::Arc;
+
+use crate::checkpoint::{
+    BEFORE_THE_FIRST, Checkpoint, CheckpointError, CheckpointReader, CheckpointState, CommitRecord, FORMAT,
+    HostWatcher, LeaseState, Outcome, Owner, PlannedBatch, ProcessLease, Resume, StreamIdentity, reconcile,
+};
+use crate::config::{OwnershipSettings, TableSettings};
+use crate::facts::FactsRow;
+use crate::identity::BatchId;
+use crate::lake::{BronzeTable, LakeError};
+use crate::lsn::{Lsn, UtcMicros};
+use crate::report::Event;
+
+use super::committed;
+use super::open::{OpenTable, blocking};
+use super::{Shared, StreamError};
+
+/// How often a claim is tried again because the owner before committed a batch meanwhile.
+const MOVES: u32 = 3;
+
+/// What a process has that runs its streams under a lease.
+#[derive(Debug)]
+pub struct Hosts {
+    /// Its own lease.
+    pub lease: Arc<ProcessLease>,
+    /// What it knows of those of others.
+    pub watcher: HostWatcher,
+}
+
+impl Hosts {
+    /// Takes a lease, where the settings say so.
+    pub async fn start(settings: &OwnershipSettings) -> Result<Option<Hosts>, CheckpointError> {
+        let OwnershipSettings::Lease { hosts, lease } = settings.clone() else {
+            return Ok(None);
+        };
+        let lease = tokio::task::spawn_blocking(move || ProcessLease::start(&hosts, lease))
+            .await
+            .map_err(|_| LakeError::Internal("the task that takes the lease ended abruptly".to_owned()))??;
+        Ok(Some(Hosts {
+            lease: Arc::new(lease),
+            watcher: HostWatcher::default(),
+        }))
+    }
+}
+
+/// Takes the checkpoint for this process. Under a lease this can take as long as a lease of the owner before.
+pub(super) async fn take(
+    shared: &Shared,
+    settings: &TableSettings,
+    identity: StreamIdentity,
+) -> Result<Checkpoint, StreamError> {
+    let location = settings.checkpoint.display().to_string();
+    let Some(hosts) = &shared.hosts else {
+        return blocking(move || Checkpoint::open(&location, &identity)).await;
+    };
+    loop {
+        let (place, wanted) = (location.clone(), identity.clone());
+        let (reader, owner) = blocking(move || {
+            let reader = CheckpointReader::new(&place)?;
+            reader.expect(&wanted)?;
+            let owner = reader.owner()?;
+            Ok((reader, owner))
+        })
+        .await?;
+        let may_wake = match &owner {
+            Some(owner) => expect_over(shared, hosts, settings, reader, owner).await?,
+            None => false,
+        };
+        let (place, wanted, lease) = (location.clone(), identity.clone(), Arc::clone(&hosts.lease));
+        let taken =
+            blocking(move || Checkpoint::open_leased(&place, &wanted, &lease, owner.as_ref(), may_wake)).await?;
+        // Otherwise another process was quicker; it is the owner to look at now.
+        if let Some(checkpoint) = taken {
+            return Ok(checkpoint);
+        }
+    }
+}
+
+/// The owner's hold on the stream has to be over. Whether its process may wake up.
+async fn expect_over(
+    shared: &Shared,
+    hosts: &Hosts,
+    settings: &TableSettings,
+    reader: CheckpointReader,
+    owner: &Owner,
+) -> Result<bool, StreamError> {
+    if owner.lease.as_deref() == Some(hosts.lease.id()) {
+        // An earlier try of this process to open the stream.
+        return Ok(false);
+    }
+    let (own, whose) = (hosts.lease.hosts().to_path_buf(), owner.clone());
+    let place = reader.root().display().to_string();
+    let looked = blocking(move || reader.lease_of(&whose, Some(&own))).await?;
+    let (folder, lease) = match looked {
+        // The lock says whether an owner without a lease runs.
+        None | Some((_, LeaseState::Missing | LeaseState::Dead(_))) => return Ok(false),
+        Some((_, LeaseState::Ended(_))) => return Ok(true),
+        Some((folder, LeaseState::Held(lease))) => (folder, lease),
+    };
+    shared.tell(Event::Warning {
+        capture_instance: settings.capture_instance.clone(),
+        message: format!(
+            "owned by {owner}: waiting to see whether its lease is renewed; if it is not, it is taken over in at most {:?}",
+            lease.duration()
+        ),
+    });
+    let outcome = tokio::select! {
+        outcome = hosts.watcher.watch(&folder, &lease.id) => outcome?,
+        () = shared.stop.cancelled() => return Err(StreamError::Stopped),
+    };
+    match outcome {
+        Outcome::Gone => Ok(false),
+        Outcome::RanOut(_) => Ok(true),
+        Outcome::Renewed(lease) => Err(CheckpointError::LeaseHeld {
+            place,
+            owner: owner.to_string(),
+            file: folder.join(format!("{}.json", lease.id)),
+        }
+        .into()),
+    }
+}
+
+/// Takes the stream over from an owner that may wake up: its number in bronze is overtaken first, then checkpoint and
+/// bronze are read, and a batch that is open then and that bronze lacks is closed. Until all that is done,
+/// `owner.json` says that it is to be done.
+pub(super) async fn settle(
+    shared: &Shared,
+    settings: &TableSettings,
+    bronze: &BronzeTable,
+    mut checkpoint: Checkpoint,
+    facts: Option<BatchId>,
+) -> Result<(Checkpoint, CheckpointState, Resume), StreamError> {
+    let mut moves = 0;
+    loop {
+        // Nobody is fenced off for a checkpoint that cannot go on.
+        let (_, resume) = compare(&checkpoint, bronze, facts).await?;
+        if let Resume::Replay {
+            planned,
+            already_in_bronze: true,
+        } = &resume
+        {
+            committed::find(bronze, planned).await?;
+        }
+        match bronze.claim(checkpoint.fencing()).await {
+            Err(LakeError::Moved { .. }) if moves < MOVES => moves += 1,
+            claimed => {
+                claimed?;
+                break;
+            }
+        }
+    }
+    let (mut state, mut resume) = compare(&checkpoint, bronze, facts).await?;
+    if let Resume::Replay {
+        planned,
+        already_in_bronze: false,
+    } = &resume
+    {
+        let from = checkpoint.taken_from().unwrap_or_default();
+        let record = closed(shared, settings, planned, &state, from);
+        let message = format!(
+            "taken over from {from}: batch {} was planned and is not in bronze, and is closed without rows; the next batch \
+             reads the same range",
+            planned.batch_id
+        );
+        let closing = checkpoint.clone();
+        if blocking(move || closing.close(&record)).await? {
+            shared.tell(Event::Warning {
+                capture_instance: settings.capture_instance.clone(),
+                message,
+            });
+        }
+        (state, resume) = compare(&checkpoint, bronze, facts).await?;
+    }
+    let checkpoint = blocking(move || checkpoint.settled().map(|()| checkpoint)).await?;
+    Ok((checkpoint, state, resume))
+}
+
+/// The first change of the next batch, where the plan of a batch that was closed found it: it has to be there still.
+pub(super) async fn first_change(
+    checkpoint: &Checkpoint,
+    last: Option<&CommitRecord>,
+) -> Result<Option<Lsn>, StreamError> {
+    let Some(last) = last.cloned() else {
+        return Ok(None);
+    };
+    let checkpoint = checkpoint.clone();
+    let closed = blocking(move || checkpoint.reader().closed_plan(&last)).await?;
+    Ok(closed.and_then(|planned| planned.ranges.first().map(|range| range.from)))
+}
+
+async fn compare(
+    checkpoint: &Checkpoint,
+    bronze: &BronzeTable,
+    facts: Option<BatchId>,
+) -> Result<(CheckpointState, Resume), StreamError> {
+    let reading = checkpoint.clone();
+    let state = blocking(move || reading.latest()).await?;
+    let resume = reconcile(&state, bronze.last_batch().await?, facts)?;
+    Ok((state, resume))
+}
+
+/// The record of a batch that is not read: the stream is after it where it was before it. Everything that only a batch that
+/// ran can change stays as it was, its chain too.
+fn closed(
+    shared: &Shared,
+    settings: &TableSettings,
+    planned: &PlannedBatch,
+    state: &CheckpointState,
+    from: &str,
+) -> CommitRecord {
+    let last = state.last_committed.as_ref();
+    let now = UtcMicros::now();
+    let facts = FactsRow {
+        app_id: settings.app_id.0.clone(),
+        batch_id: Some(planned.batch_id.0),
+        rows: Some(0),
+        deletes: Some(0),
+        inserts: Some(0),
+        updates: Some(0),
+        started_at: Some(now),
+        duration_ms: Some(0),
+        end_lsn: planned.start.map(|start| start.lsn),
+        end_commit_ts: planned.start.map(|start| start.commit_ts),
+        detail: Some(format!("closed: taken over from {from}")),
+        target: Some(settings.target.display().to_string()),
+        transform: last.and_then(|record| record.facts.transform.clone()),
+        rows_quarantined: Some(0),
+        rows_filtered: Some(0),
+        host: Some(shared.host.clone()),
+        ..FactsRow::default()
+    };
+    CommitRecord {
+        format: FORMAT,
+        batch_id: planned.batch_id,
+        attempt: planned.attempt,
+        delta_version: None,
+        last_with_rows: state.last_with_rows,
+        end: planned.start.unwrap_or(BEFORE_THE_FIRST),
+        chain: last.map(|record| record.chain.clone()).unwrap_or_default(),
+        last_event: last.and_then(|record| record.last_event),
+        events: Vec::new(),
+        facts,
+        committed_at: now,
+    }
+}
+
+/// The end of a stream, told as what it is when another process has the stream now, or is free to take it.
+pub(super) async fn ended(table: &OpenTable, streamed: Result<(), StreamError>) -> Result<(), StreamError> {
+    if !table.checkpoint.is_leased() {
+        return streamed;
+    }
+    let checkpoint = table.checkpoint.clone();
+    let error = match streamed {
+        Ok(()) => match blocking(move || checkpoint.check_lease()).await {
+            Ok(()) => return Ok(()),
+            Err(error) => error,
+        },
+        Err(error) => error,
+    };
+    let by_another = matches!(
+        &error,
+        StreamError::Lake(LakeError::Fenced { .. } | LakeError::Moved { .. })
+            | StreamError::Checkpoint(
+                CheckpointError::Conflict { .. }
+                    | CheckpointError::LeaseLost { .. }
+                    | CheckpointError::TakenOver { .. }
+            )
+    );
+    if !by_another {
+        return Err(error);
+    }
+    let checkpoint = table.checkpoint.clone();
+    // Where `owner.json` cannot be read, the error at hand says enough.
+    match blocking(move || checkpoint.successor()).await {
+        Ok(Some(owner)) => Err(StreamError::TakenOver {
+            by: owner.to_string(),
+            error: Box::new(error),
+        }),
+        _ => Err(error),
+    }
+}
+
+impl OpenTable {
+    /// Under a lease, another process may have taken the stream over. For what is written before the fence is compared
+    /// anyway.
+    pub(super) async fn expect_not_taken_over(&self) -> Result<(), StreamError> {
+        if !self.checkpoint.is_leased() {
+            return Ok(());
+        }
+        let fencing = self.checkpoint.fencing();
+        self.retried(|| async { Ok(self.bronze.check_owner(fencing).await?) })
+            .await
+    }
+}
