@@ -24,6 +24,7 @@ pub fn always(stores: &Stores, planted: Option<Planted>, verdicts: &mut [Option<
         numbers_only_rise(stream, &stores.log(LogId::Bronze(stream)))?;
         let reached = rows_exactly_once(stores, stream, planted)?;
         facts_agree(stores, stream)?;
+        events_tell_the_chain(stores, stream)?;
         let verdict = stores.verdict(stream);
         if verdict < *before {
             return fail("the verdict never goes back", format!("stream {stream}: {verdict:?}"));
@@ -232,6 +233,33 @@ fn quarantined(stores: &Stores, stream: Stream, batch: i64, attempt: Option<i64>
         }
     }
     found
+}
+
+/// Every batch that ran with another chain than the one before has an event, and no other.
+fn events_tell_the_chain(stores: &Stores, stream: Stream) -> Result<(), Violation> {
+    let (mut in_force, mut newest) = (None, None);
+    for n in 0.. {
+        let Some(Object::Done(done)) = stores.ever.get(&Key::Done(stream, n)) else {
+            break;
+        };
+        let changed = done.attempt.is_some() && done.chain != in_force;
+        let wanted: Vec<u8> = done.chain.filter(|_| changed).into_iter().collect();
+        let number = match wanted.is_empty() {
+            true => newest,
+            false => Some(newest.map_or(0, |newest| newest + 1)),
+        };
+        if (&done.events, done.last_event) != (&wanted, number) {
+            fail(
+                "every change of the chain has its event",
+                format!("stream {stream}: {done:?} after chain {in_force:?}"),
+            )?;
+        }
+        newest = number;
+        if done.attempt.is_some() {
+            in_force = done.chain;
+        }
+    }
+    Ok(())
 }
 
 fn facts_agree(stores: &Stores, stream: Stream) -> Result<(), Violation> {

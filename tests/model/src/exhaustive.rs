@@ -6,7 +6,8 @@ use std::collections::HashSet;
 use std::rc::Rc;
 
 use crate::choice::{Choose, Scripted};
-use crate::play::{Config, Play};
+use crate::config::Config;
+use crate::play::Play;
 use crate::schedule::{Failure, Stats};
 
 /// What was tried.

@@ -29,6 +29,8 @@
 pub mod check;
 pub mod choice;
 mod commit;
+pub mod config;
+mod disturb;
 pub mod exhaustive;
 mod open;
 mod owner;

@@ -172,7 +172,8 @@ impl Owner {
 
     async fn read_checkpoint(&self, facts: Option<i64>) -> Result<Checkpoint, Stop> {
         let stream = self.stream;
-        let looks = if self.mode == Mode::Lease { LOOKS } else { 1 };
+        let once = self.mode == Mode::Lock || self.hands.is(Planted::CheckpointReadOnce);
+        let looks = if once { 1 } else { LOOKS };
         for _ in 0..looks {
             let read = self.hands.read_on("commits", |world| {
                 (world.stores.done(stream), world.stores.is_torn(stream))

@@ -79,7 +79,10 @@ impl Owner {
                 self.position = Some(source.max());
             }
             // An idle position is recorded now and then, and when the stream stops.
-            let stops = self.hands.world.borrow_mut().choose.pick(&[3, 1]) == 0;
+            let stops = {
+                let world = &mut *self.hands.world.borrow_mut();
+                world.stops_at_once || world.choose.pick(&[3, 1]) == 0
+            };
             if self.position != self.recorded {
                 self.record_idle().await?;
             }
@@ -298,7 +301,10 @@ impl Owner {
             attempt: self.hands.is(Planted::ClosedNamesAttempt).then_some(plan.attempt),
             end,
             rows: 0,
-            chain: self.last_chain,
+            chain: match self.hands.is(Planted::ClosedNamesChain) {
+                true => Some(plan.chain),
+                false => self.last_chain,
+            },
             events: Vec::new(),
             last_event: self.next_event.checked_sub(1).filter(|newest| *newest >= 0),
             last_with_rows: self.last_with_rows,

@@ -35,11 +35,15 @@ pub enum Planted {
     TrustsCleanEnd,
     /// The fence is not compared between the reading of an open batch and its closing.
     ClosesUnfenced,
+    /// A closed batch has the chain of the plan that it closes.
+    ClosedNamesChain,
+    /// A checkpoint to which the process before may still write is read once.
+    CheckpointReadOnce,
 }
 
 impl Planted {
     /// Each of them.
-    pub const ALL: [Planted; 16] = [
+    pub const ALL: [Planted; 18] = [
         Planted::NoFreshTxn,
         Planted::FactsNotCaughtUp,
         Planted::GroupNotRebuilt,
@@ -56,5 +60,12 @@ impl Planted {
         Planted::OwnerNotCompared,
         Planted::TrustsCleanEnd,
         Planted::ClosesUnfenced,
+        Planted::ClosedNamesChain,
+        Planted::CheckpointReadOnce,
     ];
+
+    /// Whether it does harm only when files of a checkpoint are lost.
+    pub fn is_about_lost_files(self) -> bool {
+        matches!(self, Planted::FactsNotAsked | Planted::GapsPassedOver)
+    }
 }

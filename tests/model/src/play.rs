@@ -1,96 +1,35 @@
 //! Processes on a world, an action at a time.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
 use crate::check::{self, Violation};
 use crate::choice::Choose;
+use crate::config::Config;
 use crate::owner;
-use crate::planted::Planted;
 use crate::publish;
-use crate::stores::{Key, Lease, LogId, Lsn, Object, Pid, Stores, Stream, Txn, recorded};
-use crate::world::{Budget, Faults, Hands, Memory, Mode, Settings, Stop, Task, World, describe};
+use crate::stores::{Key, Lease, Lsn, Object, Pid, Stores, Stream};
+use crate::world::{Hands, Memory, Mode, Stop, Task, World, describe};
 
-/// Steps of the undisturbed end: far more than it takes.
-const QUIET_STEPS: u32 = 20_000;
-/// Starts of a process in the undisturbed end.
-const QUIET_STARTS: u32 = 6;
-
-/// What is played.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Ownership.
-    pub mode: Mode,
-    /// Streams of each process: 1 or 2.
-    pub streams: usize,
-    /// What may happen.
-    pub budget: Budget,
-    /// Commits of the source at the beginning: rows of each stream.
-    pub commits: Vec<[u8; 2]>,
-    /// The configuration at the beginning.
-    pub settings: Settings,
-    /// Faults of stores.
-    pub faults: Faults,
-    /// How likely each action is.
-    pub weights: Weights,
-    /// Steps before nobody disturbs any more.
-    pub steps: u32,
-    /// The planted fault.
-    pub planted: Option<Planted>,
-    /// Facts are written before the stream's next step, so that fewer orders are possible.
-    pub facts_at_once: bool,
-}
-
-/// How likely each action is, against 200 for a step of a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Weights {
-    /// A process starts where the other runs.
-    pub join: u32,
-    /// A process starts where the other is not there or stands still.
-    pub start: u32,
-    /// A process is killed.
-    pub crash: u32,
-    /// A process stands still.
-    pub pause: u32,
-    /// A process wakes up.
-    pub wake: u32,
-    /// A late write arrives.
-    pub land: u32,
-    /// A lease's beat is raised.
-    pub beat: u32,
-    /// The source grows.
-    pub grow: u32,
-    /// The source is cleaned up.
-    pub purge: u32,
-    /// The configuration or the clock changes.
-    pub change: u32,
-    /// A file is lost.
-    pub damage: u32,
-    /// A process is asked to stop.
-    pub ask: u32,
-    /// The task that writes facts and verdicts takes a step.
-    pub publisher: u32,
-}
-
-struct Running {
+pub(crate) struct Running {
     task: Task,
-    hands: Hands,
+    pub(crate) hands: Hands,
     /// `None`: the publisher.
-    stream: Option<Stream>,
+    pub(crate) stream: Option<Stream>,
 }
 
-struct Process {
-    memory: Rc<Memory>,
-    tasks: Vec<Running>,
-    paused: bool,
+pub(crate) struct Process {
+    pub(crate) memory: Rc<Memory>,
+    pub(crate) tasks: Vec<Running>,
+    pub(crate) paused: bool,
     ends: BTreeMap<Stream, Result<(), Stop>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Action {
+pub(crate) enum Action {
     Step(usize, usize),
     Start(usize),
     Crash(usize),
@@ -109,11 +48,11 @@ enum Action {
 pub struct Play {
     /// The world.
     pub world: Rc<RefCell<World>>,
-    processes: [Option<Process>; 2],
+    pub(crate) processes: [Option<Process>; 2],
     /// How the last process at each place ended.
-    ends: [BTreeMap<Stream, Result<(), Stop>>; 2],
+    pub(crate) ends: [BTreeMap<Stream, Result<(), Stop>>; 2],
     next_pid: Pid,
-    config: Config,
+    pub(crate) config: Config,
     verdicts: [Option<Lsn>; 2],
     /// A process said that the checkpoint is broken, and nobody broke it.
     alarm: Option<(Stream, Stop)>,
@@ -136,6 +75,7 @@ impl Play {
             counts: BTreeMap::new(),
             trace: traced.then(Vec::new),
             still: Vec::new(),
+            stops_at_once: config.orderly,
             quiet: false,
             shaken: false,
             ripe: false,
@@ -170,9 +110,6 @@ impl Play {
             self.act(actions[picked]);
             self.check()?;
         }
-        if !go_on(self) {
-            return Ok(false);
-        }
         self.settle()?;
         Ok(true)
     }
@@ -190,6 +127,7 @@ impl Play {
             };
             (
                 process.memory.pid,
+                process.memory.settings,
                 process.paused,
                 process.memory.lease_ended.get(),
                 process.memory.asked.get(),
@@ -203,7 +141,7 @@ impl Play {
         hasher.finish()
     }
 
-    fn check(&mut self) -> Result<(), Violation> {
+    pub(crate) fn check(&mut self) -> Result<(), Violation> {
         if let Some((stream, stop)) = self.alarm {
             return Err(Violation {
                 invariant: "nobody says that a whole checkpoint is broken",
@@ -223,6 +161,7 @@ impl Play {
         let weights = self.config.weights;
         // A write without an answer is a good moment to kill its process.
         let shaken = if world.shaken { 20 } else { 1 };
+        let ripe = if world.ripe { 20 } else { 1 };
         let mut actions = Vec::new();
         let mut offer = |action, weight: u32, may: bool| {
             if may {
@@ -241,14 +180,14 @@ impl Play {
                 continue;
             };
             if process.paused {
-                offer(Action::Wake(place), weights.wake, true);
+                offer(Action::Wake(place), weights.wake * ripe, true);
                 continue;
             }
             let publishing = process
                 .tasks
                 .iter()
                 .any(|task| task.stream.is_none() && task.publishing());
-            let publishes = self.config.facts_at_once && (publishing || process.memory.can_publish());
+            let publishes = self.config.orderly && (publishing || process.memory.can_publish());
             for (task, running) in process.tasks.iter().enumerate() {
                 let may = match running.stream {
                     None => process.memory.can_publish() || running.publishing(),
@@ -268,7 +207,6 @@ impl Play {
             offer(Action::Beat(place), weights.beat, beats);
         }
         for late in 0..world.stores.late.len() {
-            let ripe = if world.ripe { 20 } else { 1 };
             offer(Action::Land(late), weights.land * ripe, true);
         }
         offer(Action::Grow, weights.grow, budget.grows > 0);
@@ -283,7 +221,7 @@ impl Play {
         actions.into_iter().unzip()
     }
 
-    fn act(&mut self, action: Action) {
+    pub(crate) fn act(&mut self, action: Action) {
         match action {
             Action::Step(place, task) => self.step(place, task),
             Action::Start(place) => {
@@ -373,7 +311,7 @@ impl Play {
         }
     }
 
-    fn start(&mut self, place: usize) {
+    pub(crate) fn start(&mut self, place: usize) {
         let pid = self.next_pid;
         self.next_pid += 1;
         let world = Rc::clone(&self.world);
@@ -489,167 +427,11 @@ impl Play {
         };
         world.stores.objects.insert(Key::Lease(pid), Object::Lease(raised));
     }
-
-    fn change(&mut self) {
-        let world = &mut *self.world.borrow_mut();
-        world.budget.changes -= 1;
-        match world.choose.pick(&[4, 1, 1]) {
-            0 => world.settings.chain = world.choose.pick(&[1, 1, 1]) as u8,
-            1 => world.settings.go_on = !world.settings.go_on,
-            _ => world.stores.source.offset += 1,
-        }
-        world.count("change of configuration or clock");
-        let (settings, offset) = (world.settings, world.stores.source.offset);
-        world.note(|| format!("from now on {settings:?}, clock offset {offset}"));
-    }
-
-    /// A file of the first stream's checkpoint is lost or torn.
-    fn damage(&mut self) {
-        let world = &mut *self.world.borrow_mut();
-        world.budget.damages -= 1;
-        let done = world.stores.done(0);
-        let newest = done.last().map_or(0, |done| done.batch);
-        let facts = recorded(&world.stores.log(LogId::Facts), Txn::Facts(0));
-        let weights = [3, u32::from(newest > 0) * 3, 1, 1];
-        let (key, torn) = match world.choose.pick(&weights) {
-            0 => (Key::Done(0, newest), false),
-            1 => {
-                // Best one that the facts table lacks.
-                let lacking = facts.map_or(0, |facts| facts + 1);
-                let middle = match lacking < newest && world.choose.pick(&[1, 1]) == 0 {
-                    true => lacking,
-                    false => world.choose.pick(&vec![1; newest as usize]) as i64,
-                };
-                (Key::Done(0, middle), false)
-            }
-            2 => (Key::Done(0, newest), true),
-            _ => (Key::Owner(0), true),
-        };
-        if !world.stores.objects.contains_key(&key) {
-            return;
-        }
-        match torn {
-            true => {
-                world.stores.torn.insert(key);
-                world.count("file torn");
-            }
-            false => {
-                world.stores.objects.remove(&key);
-                let next_is_planned = world.stores.plans(0).iter().any(|plan| plan.batch > newest);
-                if matches!(key, Key::Done(_, n) if n == newest && Some(n) > facts) && !next_is_planned {
-                    // Nobody has seen it, so it may be recorded anew as something else.
-                    world.stores.ever.remove(&key);
-                }
-                world.count("file lost");
-            }
-        }
-        world.note(|| format!("{key:?} is {}", if torn { "torn" } else { "lost" }));
-    }
-
-    /// Nobody disturbs any more: everything that is to happen happens.
-    fn settle(&mut self) -> Result<(), Violation> {
-        {
-            let world = &mut *self.world.borrow_mut();
-            world.quiet = true;
-            world.settings.go_on = true;
-            world.note(|| "from here on nobody disturbs".to_owned());
-        }
-        for place in 0..2 {
-            if self.processes[place].as_ref().is_some_and(|process| process.paused) {
-                self.act(Action::Wake(place));
-            }
-        }
-        let mut starts = [0; 2];
-        for _ in 0..QUIET_STEPS {
-            let late = self.world.borrow().stores.late.len();
-            if late > 0 {
-                self.act(Action::Land(late - 1));
-                self.check()?;
-                continue;
-            }
-            let mut actions = Vec::new();
-            for (place, process) in self.processes.iter().enumerate() {
-                let Some(process) = process else {
-                    continue;
-                };
-                for (task, running) in process.tasks.iter().enumerate() {
-                    if running.stream.is_some() || process.memory.can_publish() || running.publishing() {
-                        actions.push(Action::Step(place, task));
-                    }
-                }
-            }
-            if actions.is_empty() {
-                // Each place gets a run of its own, after the other's.
-                let wants = |place: &usize| {
-                    let ends = &self.ends[*place];
-                    starts[*place] == 0
-                        || (starts[*place] < QUIET_STARTS && ends.values().any(|end| !matches!(end, Ok(()))))
-                };
-                let Some(place) = (0..2).find(wants) else {
-                    return self.finally();
-                };
-                starts[place] += 1;
-                self.start(place);
-                continue;
-            }
-            let picked = match self.config.steps {
-                // Few orders where all of them are tried.
-                _ if self.config.facts_at_once => actions.len() - 1,
-                _ => self.world.borrow_mut().choose.pick(&vec![1; actions.len()]),
-            };
-            self.act(actions[picked]);
-            self.check()?;
-        }
-        Err(Violation {
-            invariant: "an undisturbed run ends",
-            found: format!("it did not within {QUIET_STEPS} steps"),
-        })
-    }
-
-    fn finally(&mut self) -> Result<(), Violation> {
-        let world = &mut *self.world.borrow_mut();
-        let mut stopped = BTreeSet::new();
-        for stream in 0..self.config.streams {
-            let stop = match (self.ends[0].get(&stream), self.ends[1].get(&stream)) {
-                (Some(Ok(())), _) | (_, Some(Ok(()))) => continue,
-                (Some(Err(stop)), _) | (_, Some(Err(stop))) => *stop,
-                (None, None) => Stop::Store,
-            };
-            let position = world.stores.done(stream).last().map_or(0, |done| done.end);
-            let open = world
-                .stores
-                .plans(stream)
-                .last()
-                .and_then(|plan| plan.range)
-                .map_or(0, |(from, _)| from);
-            let lost = position + 1 < world.stores.source.min || open < world.stores.source.min;
-            let is_damaged = self.config.budget.damages > world.budget.damages;
-            let allowed = match stop {
-                Stop::DataLoss => lost,
-                _ => is_damaged,
-            };
-            if !allowed {
-                return Err(Violation {
-                    invariant: "an undisturbed run stops only where the protocol says so",
-                    found: format!("stream {stream}: {stop:?}"),
-                });
-            }
-            world.count(match stop {
-                Stop::DataLoss => "ended with data loss",
-                _ => "ended refused after damage",
-            });
-            stopped.insert(stream);
-        }
-        if stopped.is_empty() {
-            world.count("ended with everything delivered");
-        }
-        check::finally(&world.stores, &stopped, self.config.streams)
-    }
 }
 
 impl Running {
     /// The publisher is in the middle of its work.
-    fn publishing(&self) -> bool {
+    pub(crate) fn publishing(&self) -> bool {
         self.hands.publishing.get()
     }
 }

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 use crate::choice::Choose;
 use crate::planted::Planted;
-use crate::stores::{Entry, FactsRow, Key, Late, LogId, Lsn, Object, Pid, Snapshot, Stores, Stream};
+use crate::stores::{Body, Entry, FactsRow, Key, Late, LogId, Lsn, Object, Pid, Snapshot, Stores, Stream};
 
 /// How it is decided who may run a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -80,11 +80,13 @@ pub struct World {
     pub trace: Option<Vec<String>>,
     /// Processes that were killed or are stopped: their leases run out.
     pub still: Vec<Pid>,
+    /// A stream ends when it has caught up, and does not look again.
+    pub stops_at_once: bool,
     /// Nobody disturbs any more.
     pub quiet: bool,
     /// A write got no answer just now: a good moment to kill its process.
     pub shaken: bool,
-    /// Bronze was read just now: a good moment for a late write to arrive.
+    /// Bronze was read or written just now, or an attempt planned: a good moment for a late write or a process that slept.
     pub ripe: bool,
 }
 
@@ -373,6 +375,11 @@ impl Hands {
         };
         let pid = self.memory.pid;
         let text = world.trace.is_some().then(|| describe(&request));
+        world.ripe = match &request {
+            Late::New(Key::Plan(_, _, attempt), _) => *attempt > 0,
+            Late::Append(.., entry) => matches!(entry.body, Body::Rows(..)),
+            _ => false,
+        };
         let written = match fault {
             Fault::None | Fault::ReplyLost => match request {
                 Late::New(key, object) => world.stores.put_new(key, object),
