@@ -5,7 +5,7 @@ use clap::Args;
 use super::out::{complain, say};
 use super::{ConfigArgs, Failure};
 use crate::config::Settings;
-use crate::doctor::{Examination, Finding, Repaired, Severity, Subject, examine, repair};
+use crate::doctor::{Doctor, Examination, Finding, Repaired, Severity, Subject, repair};
 use crate::error::{ErrorKind, chain};
 use crate::lsn::UtcMicros;
 
@@ -27,10 +27,11 @@ pub(super) struct DoctorArgs {
 pub(super) async fn run(args: DoctorArgs) -> Result<(), Failure> {
     let mut settings = Settings::load_without_secrets(&args.config.config)?;
     settings.select(&args.config.tables)?;
+    let mut doctor = Doctor::default();
     let mut ill: Vec<String> = Vec::new();
     for table in &settings.tables {
         let subject = Subject::of(&settings, table);
-        let seen = examine(&subject).await;
+        let seen = doctor.examine(&subject).await;
         show(&seen, args.json);
         let seen = match args.repair {
             false => Some(seen),
@@ -58,10 +59,9 @@ pub(super) async fn run(args: DoctorArgs) -> Result<(), Failure> {
             "{} of {} tables {}: {}",
             ill.len(),
             settings.tables.len(),
-            if args.repair {
-                "still need a person"
-            } else {
-                "need a repair or a person"
+            match args.repair {
+                true => "are not well, or could not be repaired",
+                false => "need a repair or a person",
             },
             ill.join(", ")
         ),

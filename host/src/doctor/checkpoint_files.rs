@@ -40,6 +40,8 @@ pub(super) struct CheckpointFiles {
     pub(super) running: Option<String>,
     /// A process whose lease ran out.
     pub(super) ran_out: Option<String>,
+    /// The file of the owner's lease, when it cannot be read, and why.
+    pub(super) bad_lease: Option<(PathBuf, String)>,
     pub(super) stream: Option<Seen<StreamIdentity>>,
     pub(super) owner: Option<Seen<Owner>>,
     pub(super) commits: BTreeMap<i64, Seen<CommitRecord>>,
@@ -58,21 +60,41 @@ impl CheckpointFiles {
         let reader = CheckpointReader::new(&location.display().to_string())?;
         let root = reader.root().to_path_buf();
         let mut found = CheckpointFiles {
-            running: running(&reader)?,
             stream: seen(&root.join(files::STREAM))?,
             owner: seen(&root.join(files::OWNER))?,
             root,
             ..CheckpointFiles::default()
         };
-        // Said by the lease, whatever the lock says.
-        if let Ok(Running::RanOut(owner)) = reader.running() {
-            found.ran_out = Some(owner);
-        }
+        found.look_who_runs(&reader)?;
         found.read_commits()?;
         found.read_plans()?;
         found.read_components()?;
         found.look_around()?;
         Ok(found)
+    }
+
+    /// Who runs the stream, also when the files that say so are damaged.
+    fn look_who_runs(&mut self, reader: &CheckpointReader) -> Result<(), CheckpointError> {
+        let (file, reason) = match reader.running() {
+            Ok(Running::Nobody) => return Ok(()),
+            Ok(Running::By(owner)) => {
+                self.running = Some(owner);
+                return Ok(());
+            }
+            Ok(Running::RanOut(owner)) => {
+                self.ran_out = Some(owner);
+                return Ok(());
+            }
+            Err(CheckpointError::Damaged { file, reason, .. }) => (file, reason),
+            Err(CheckpointError::NewerFormat { file, found, .. }) => (file, format!("it has format {found}")),
+            Err(error) => return Err(error),
+        };
+        if file != self.root.join(files::OWNER) {
+            self.bad_lease = Some((file, reason));
+        }
+        let unnamed = "a process whose name cannot be read".to_owned();
+        self.running = reader.is_locked()?.then_some(unnamed);
+        Ok(())
     }
 
     fn read_commits(&mut self) -> Result<(), CheckpointError> {
@@ -186,19 +208,6 @@ impl CheckpointFiles {
 
     pub(super) fn plan_file(&self, batch: i64, attempt: u32) -> PathBuf {
         files::plan_file(&self.root, BatchId(batch), attempt)
-    }
-}
-
-/// The process that runs the stream, also when the file with its name is damaged.
-fn running(reader: &CheckpointReader) -> Result<Option<String>, CheckpointError> {
-    match reader.running() {
-        Ok(Running::By(owner)) => Ok(Some(owner)),
-        Ok(Running::Nobody | Running::RanOut(_)) => Ok(None),
-        Err(CheckpointError::Damaged { .. } | CheckpointError::NewerFormat { .. }) => {
-            let unnamed = "a process whose name cannot be read".to_owned();
-            Ok(reader.is_locked()?.then_some(unnamed))
-        }
-        Err(error) => Err(error),
     }
 }
 

@@ -26,8 +26,6 @@ pub(super) struct DeltaFiles {
     pub(super) unreadable: Option<String>,
     /// The files of the newest version; `None` when they cannot be known.
     pub(super) active: Option<Vec<ActiveFile>>,
-    /// The transaction ids that were asked for.
-    pub(super) recorded: HashMap<String, i64>,
     /// The oldest version that readers start from: 0, or that of the newest checkpoint of the log.
     pub(super) base: u64,
     /// Sizes of the files in the folder, by name.
@@ -50,8 +48,8 @@ pub(super) struct LogEntry {
 }
 
 impl DeltaFiles {
-    /// Reads a table and looks the transaction ids up.
-    pub(super) async fn read(location: &Path, ids: Vec<String>) -> Result<DeltaFiles, LakeError> {
+    /// Reads a table.
+    pub(super) async fn read(location: &Path) -> Result<DeltaFiles, LakeError> {
         let folder = location.to_path_buf();
         let mut found = tokio::task::spawn_blocking(move || DeltaFiles::look(folder))
             .await
@@ -59,19 +57,34 @@ impl DeltaFiles {
         if !found.exists {
             return Ok(found);
         }
-        let location = Location::parse(&location.display().to_string())?;
-        match open(&location, &ids).await {
-            Ok(Some((recorded, active))) => {
-                found.recorded = recorded;
-                found.active = Some(active);
-            }
+        match open(location).await {
+            Ok(Some(log)) => match active_files(&log).await {
+                Ok(files) => found.active = Some(files),
+                Err(error) => found.unreadable = Some(chain(&error)),
+            },
             Ok(None) => found.unreadable = Some("its log has no whole version".to_owned()),
-            Err(error) => {
-                found.unreadable = Some(chain(&error));
-                found.take_what_entries_say(&ids);
-            }
+            Err(error) => found.unreadable = Some(chain(&error)),
         }
         Ok(found)
+    }
+
+    /// The newest versions of transaction ids. Those that a whole log tells need no other look at it.
+    pub(super) async fn recorded(&self, ids: &[String]) -> Result<HashMap<String, i64>, LakeError> {
+        let mut recorded = HashMap::new();
+        if self.unreadable.is_none() && !self.tells_everything() {
+            if let Some(mut log) = open(&self.folder).await? {
+                log.follow(ids).await?;
+                let found = |id: &String| Some((id.clone(), log.recorded(id)?.version));
+                recorded.extend(ids.iter().filter_map(found));
+            }
+            return Ok(recorded);
+        }
+        for (_, entry) in self.whole() {
+            for (id, version) in entry.txns.iter().filter(|(id, _)| ids.contains(id)) {
+                recorded.insert(id.clone(), *version);
+            }
+        }
+        Ok(recorded)
     }
 
     fn look(folder: PathBuf) -> Result<DeltaFiles, LakeError> {
@@ -103,10 +116,15 @@ impl DeltaFiles {
         found.exists = !found.entries.is_empty() || !bases.is_empty();
         found.base = bases.last().copied().unwrap_or(0);
         let first = if bases.is_empty() { 0 } else { found.base + 1 };
-        if let Some(newest) = found.newest() {
-            found.missing = (first..=newest)
-                .filter(|version| !found.entries.contains_key(version))
-                .collect();
+        for version in found.newest().map(|newest| first..=newest).into_iter().flatten() {
+            if found.entries.contains_key(&version) {
+                continue;
+            }
+            // A listing that is made while others commit can have a later entry and not this one.
+            match std::fs::read(log.join(format!("{version:020}.json"))) {
+                Ok(bytes) => drop(found.entries.insert(version, parse(&bytes))),
+                Err(_) => found.missing.push(version),
+            }
         }
         found.sizes = list(&found.folder)?.into_iter().collect();
         Ok(found)
@@ -169,32 +187,10 @@ impl DeltaFiles {
         let file = base.join(path).ok()?.to_file_path().ok()?;
         std::fs::metadata(file).ok().map(|metadata| metadata.len())
     }
-
-    /// Without the kernel, the ids and files are those of the entries that are left.
-    fn take_what_entries_say(&mut self, ids: &[String]) {
-        let mut recorded = HashMap::new();
-        for (_, entry) in self.whole() {
-            for (id, version) in entry.txns.iter().filter(|(id, _)| ids.contains(id)) {
-                recorded.insert(id.clone(), *version);
-            }
-        }
-        self.recorded = recorded;
-    }
 }
 
-async fn open(
-    location: &Location,
-    ids: &[String],
-) -> Result<Option<(HashMap<String, i64>, Vec<ActiveFile>)>, LakeError> {
-    let Some(mut log) = DeltaLog::open(location).await? else {
-        return Ok(None);
-    };
-    log.follow(ids).await?;
-    let recorded = ids
-        .iter()
-        .filter_map(|id| Some((id.clone(), log.recorded(id)?.version)))
-        .collect();
-    Ok(Some((recorded, active_files(&log).await?)))
+async fn open(location: &Path) -> Result<Option<DeltaLog>, LakeError> {
+    DeltaLog::open(&Location::parse(&location.display().to_string())?).await
 }
 
 /// Names and sizes of the files in a folder; none when there is no folder.

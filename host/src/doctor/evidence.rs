@@ -1,10 +1,14 @@
 //! Everything that one table left: checkpoint, bronze, facts and control, read once.
 
-use std::path::PathBuf;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
 
 use super::checkpoint_files::CheckpointFiles;
 use super::delta_files::DeltaFiles;
-use super::facts_rows::FactsRows;
+use super::facts_rows::{FactsRows, read_facts};
 use super::finding::{Code, Finding, Severity};
 use super::subject::Subject;
 use crate::error::chain;
@@ -14,70 +18,141 @@ use crate::verdict::{ControlRow, ControlTable};
 #[derive(Debug, Default)]
 pub(super) struct Evidence {
     pub(super) checkpoint: CheckpointFiles,
-    pub(super) bronze: DeltaFiles,
-    pub(super) facts: DeltaFiles,
+    pub(super) bronze: Arc<DeltaFiles>,
+    pub(super) facts: Arc<DeltaFiles>,
     /// The facts rows; `None` when they cannot be read.
     pub(super) rows: Option<FactsRows>,
-    pub(super) control: DeltaFiles,
+    pub(super) control: Arc<DeltaFiles>,
     /// The control row: `None` when it cannot be read.
     pub(super) verdict: Option<Option<ControlRow>>,
+    /// The stream's transaction ids in bronze and facts.
+    pub(super) recorded: HashMap<String, i64>,
     /// What the system did not let us read.
     pub(super) unreadable: Vec<Finding>,
+}
+
+/// What tables share: facts and control are read once for all of them.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    logs: HashMap<PathBuf, Read<DeltaFiles>>,
+    facts: HashMap<PathBuf, Read<Vec<RecordBatch>>>,
+    control: HashMap<PathBuf, Read<Vec<ControlRow>>>,
+}
+
+/// What was read, or why it could not be.
+type Read<T> = Result<Arc<T>, String>;
+
+impl Shared {
+    async fn log(&mut self, place: &Path) -> Read<DeltaFiles> {
+        if !self.logs.contains_key(place) {
+            let read = DeltaFiles::read(place).await;
+            self.logs.insert(place.to_path_buf(), told(read));
+        }
+        known(&self.logs, place)
+    }
+
+    async fn facts(&mut self, place: &Path) -> Read<Vec<RecordBatch>> {
+        if !self.facts.contains_key(place) {
+            let read = read_facts(place).await;
+            self.facts.insert(place.to_path_buf(), told(read));
+        }
+        known(&self.facts, place)
+    }
+
+    async fn control(&mut self, place: &Path) -> Read<Vec<ControlRow>> {
+        if !self.control.contains_key(place) {
+            let read = ControlTable::read(&place.display().to_string()).await;
+            self.control.insert(place.to_path_buf(), told(read));
+        }
+        known(&self.control, place)
+    }
+}
+
+fn told<T>(read: Result<T, crate::lake::LakeError>) -> Read<T> {
+    read.map(Arc::new).map_err(|error| chain(&error))
+}
+
+fn known<T>(all: &HashMap<PathBuf, Read<T>>, place: &Path) -> Read<T> {
+    all.get(place)
+        .cloned()
+        .unwrap_or_else(|| Err("it was not read".to_owned()))
 }
 
 impl Evidence {
     /// Reads in the order that is against the one in which a run writes, so that what is ahead by being read later is
     /// what may be ahead.
-    pub(super) async fn gather(subject: &Subject) -> Evidence {
+    pub(super) async fn gather(subject: &Subject, shared: &mut Shared) -> Evidence {
         let mut found = Evidence::default();
-        let app_id = &subject.app_id;
-        match DeltaFiles::read(&subject.control_table, Vec::new()).await {
+        let app_id = &subject.app_id.0;
+        let (control, facts) = (&subject.control_table, &subject.facts_table);
+        match shared.log(control).await {
             Ok(table) => found.control = table,
-            Err(error) => found.cannot_read(&subject.control_table, &chain(&error)),
+            Err(reason) => found.cannot_read(control, &reason),
         }
-        match ControlTable::read(&subject.control_table.display().to_string()).await {
-            Ok(rows) => found.verdict = Some(rows.into_iter().find(|row| row.table_name == subject.table_name)),
-            // A damaged log is told of by its entries.
-            Err(error) if found.control.is_readable() && found.control.lost_files().0.is_empty() => {
-                found.cannot_read(&subject.control_table, &chain(&error));
+        match shared.control(control).await {
+            Ok(rows) => {
+                let row = rows.iter().find(|row| row.table_name == subject.table_name);
+                found.verdict = Some(row.cloned());
             }
+            // A damaged log is told of by its entries, and a lost file by its name.
+            Err(reason) if looks_whole(&found.control) => found.cannot_read(control, &reason),
             Err(_) => {}
         }
-        match DeltaFiles::read(&subject.facts_table, vec![facts_id(subject), events_id(subject)]).await {
+        match shared.log(facts).await {
             Ok(table) => found.facts = table,
-            Err(error) => found.cannot_read(&subject.facts_table, &chain(&error)),
+            Err(reason) => found.cannot_read(facts, &reason),
         }
-        match FactsRows::read(&subject.facts_table, &app_id.0, &subject.table_name).await {
-            Ok(rows) => found.rows = Some(rows),
-            Err(error) if found.facts.is_readable() && found.facts.lost_files().0.is_empty() => {
-                found.cannot_read(&subject.facts_table, &chain(&error));
-            }
+        match shared.facts(facts).await {
+            Ok(batches) => match FactsRows::of(&batches, app_id, &subject.table_name) {
+                Ok(rows) => found.rows = Some(rows),
+                Err(error) => found.cannot_read(facts, &chain(&error)),
+            },
+            Err(reason) if looks_whole(&found.facts) => found.cannot_read(facts, &reason),
             Err(_) => {}
         }
+        let table = Arc::clone(&found.facts);
+        found.look_up(&table, vec![facts_id(subject), events_id(subject)]).await;
         let folder = subject.checkpoint.clone();
         match tokio::task::spawn_blocking(move || CheckpointFiles::read(&folder)).await {
             Ok(Ok(checkpoint)) => found.checkpoint = checkpoint,
             Ok(Err(error)) => found.cannot_read(&subject.checkpoint, &chain(&error)),
             Err(error) => found.cannot_read(&subject.checkpoint, &error.to_string()),
         }
-        match DeltaFiles::read(&subject.target, vec![app_id.0.clone(), owner_id(subject)]).await {
-            Ok(table) => found.bronze = table,
+        match DeltaFiles::read(&subject.target).await {
+            Ok(table) => found.bronze = Arc::new(table),
             Err(error) => found.cannot_read(&subject.target, &chain(&error)),
         }
+        let table = Arc::clone(&found.bronze);
+        found.look_up(&table, vec![app_id.clone(), owner_id(subject)]).await;
         found
     }
 
-    fn cannot_read(&mut self, place: &std::path::Path, reason: &str) {
+    async fn look_up(&mut self, table: &DeltaFiles, ids: Vec<String>) {
+        if !table.exists {
+            return;
+        }
+        match table.recorded(&ids).await {
+            Ok(recorded) => self.recorded.extend(recorded),
+            Err(error) => self.cannot_read(&table.folder, &chain(&error)),
+        }
+    }
+
+    fn cannot_read(&mut self, place: &Path, reason: &str) {
         self.unreadable.push(Finding {
             code: Code::Unreadable,
             severity: Severity::NeedsPerson,
-            place: PathBuf::from(place),
+            place: place.to_path_buf(),
             what: reason.to_owned(),
             means: "what it holds is not known, so nothing can be said of it; run would stop here as well".to_owned(),
             advice: "check permissions and the disk, then run the doctor again".to_owned(),
             repair: None,
         });
     }
+}
+
+fn looks_whole(table: &DeltaFiles) -> bool {
+    let (gone, cut) = table.lost_files();
+    table.is_readable() && gone.is_empty() && cut.is_empty()
 }
 
 pub(super) fn facts_id(subject: &Subject) -> String {

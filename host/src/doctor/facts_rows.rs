@@ -23,16 +23,20 @@ pub(super) struct FactsRows {
     pub(super) shares_target: bool,
 }
 
+/// All rows of a facts table; none when there is no table.
+pub(super) async fn read_facts(location: &Path) -> Result<Vec<RecordBatch>, LakeError> {
+    match DeltaLog::open(&Location::parse(&location.display().to_string())?).await? {
+        Some(log) => Ok(read_all(&log).await?.0),
+        None => Ok(Vec::new()),
+    }
+}
+
 impl FactsRows {
-    /// Reads the rows of `app_id`; none when there is no table.
-    pub(super) async fn read(location: &Path, app_id: &str, target: &str) -> Result<FactsRows, LakeError> {
+    /// The rows of `app_id` among all of a table.
+    pub(super) fn of(batches: &[RecordBatch], app_id: &str, target: &str) -> Result<FactsRows, LakeError> {
         let mut found = FactsRows::default();
-        let Some(log) = DeltaLog::open(&Location::parse(&location.display().to_string())?).await? else {
-            return Ok(found);
-        };
-        let (batches, _) = read_all(&log).await?;
-        for batch in &batches {
-            found.take(log.name(), batch, app_id, target)?;
+        for batch in batches {
+            found.take(batch, app_id, target)?;
         }
         found.events.sort_by_key(|row| row.end_lsn);
         Ok(found)
@@ -43,7 +47,7 @@ impl FactsRows {
         self.batches.get(&batch)?.first()
     }
 
-    fn take(&mut self, table: &str, batch: &RecordBatch, app_id: &str, target: &str) -> Result<(), LakeError> {
+    fn take(&mut self, batch: &RecordBatch, app_id: &str, target: &str) -> Result<(), LakeError> {
         let columns: Vec<(String, ArrayRef)> = batch
             .schema()
             .fields()
@@ -66,7 +70,7 @@ impl FactsRows {
                 .map(|(name, array)| (name.clone(), value(array, row)))
                 .collect();
             let facts: FactsRow = serde_json::from_value(Value::Object(object)).map_err(|error| LakeError::Chunk {
-                table: table.to_owned(),
+                table: "facts".to_owned(),
                 reason: format!("a facts row of {app_id} cannot be read ({error})"),
             })?;
             match facts.batch_id {

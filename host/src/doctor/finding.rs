@@ -59,6 +59,8 @@ codes! {
     Running = "running",
     /// A lease file of a process that is gone.
     LeaseLeftOver = "lease-left-over",
+    /// A lease file that is cut or no JSON of ours.
+    LeaseFileDamaged = "lease-file-damaged",
     /// A file that a crash left half-written.
     TemporaryFile = "temporary-file",
     /// A file that is none of a checkpoint's.
@@ -145,6 +147,7 @@ impl Code {
         matches!(
             self,
             Code::Running
+                | Code::LeaseFileDamaged
                 | Code::Unreadable
                 | Code::NewerFormat
                 | Code::CheckpointForeign
@@ -164,6 +167,7 @@ impl Code {
         matches!(
             self,
             Code::Running
+                | Code::LeaseFileDamaged
                 | Code::UnknownFile
                 | Code::Unreadable
                 | Code::NewerFormat

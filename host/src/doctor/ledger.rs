@@ -55,8 +55,8 @@ impl<'a> Ledger<'a> {
                 bronze.insert(*batch, bronze_batch(metadata, version));
             }
         }
-        let by_bronze = evidence.bronze.recorded.get(&subject.app_id.0).copied();
-        let by_facts = evidence.facts.recorded.get(&facts_id(subject)).copied();
+        let by_bronze = evidence.recorded.get(&subject.app_id.0).copied();
+        let by_facts = evidence.recorded.get(&facts_id(subject)).copied();
         let whole = |(batch, _): (&i64, _)| evidence.checkpoint.commit(*batch).map(|_| *batch);
         let by_checkpoint = evidence.checkpoint.commits.iter().rev().find_map(whole);
         Ledger {
@@ -127,6 +127,14 @@ impl<'a> Ledger<'a> {
     /// The newest attempt at a batch, when its file is whole.
     pub(super) fn plan(&self, batch: i64) -> Option<&PlannedBatch> {
         self.evidence.checkpoint.attempts(batch).last()?.1.whole()
+    }
+
+    /// The newest batch of bronze, when it was planned here and neither recorded nor published: a run ends it.
+    pub(super) fn open_in_bronze(&self) -> Option<&PlannedBatch> {
+        let done = self.done.filter(|done| Some(*done) > self.by_checkpoint)?;
+        let next = self.by_checkpoint.map_or(0, |known| known + 1);
+        let begun = done == next && Some(done) > self.by_facts && !self.evidence.checkpoint.commits.contains_key(&done);
+        self.plan(done).filter(|_| begun)
     }
 
     /// The commits that a run would have left and that are not there whole: each rebuilt, or why it cannot be.
@@ -277,16 +285,27 @@ impl<'a> Ledger<'a> {
         let newest = match before {
             Some(before) => before.last_event.unwrap_or(-1) + count(events.len()),
             None if batch == 0 => count(events.len()) - 1,
-            None => {
-                let newest = self.evidence.facts.recorded.get(&events_id(self.subject));
-                let newest = newest.copied().unwrap_or(-1);
-                match Some(batch) <= self.by_facts {
-                    true => newest - count(rows.iter().filter(|row| row.end_lsn > Some(end.lsn)).count()),
-                    false => newest + count(events.len()),
+            None => match self.evidence.recorded.get(&events_id(self.subject)).copied() {
+                Some(newest) if Some(batch) <= self.by_facts => {
+                    newest - count(rows.iter().filter(|row| row.end_lsn > Some(end.lsn)).count())
                 }
-            }
+                Some(newest) => newest + count(events.len()),
+                // Nobody counted them: each chain that is not the one before it was an event.
+                None => self.chains_up_to(batch) - 1,
+            },
         };
         (Some(newest).filter(|newest| *newest >= 0), events)
+    }
+
+    /// How often a batch up to this one ran another chain than the one before it.
+    fn chains_up_to(&self, batch: i64) -> i64 {
+        let mut last = None;
+        let mut changes = 0;
+        for chain in (0..=batch).filter_map(|batch| self.facts_of(batch).as_ref().and_then(chain_of)) {
+            changes += i64::from(last.as_ref() != Some(&chain));
+            last = Some(chain);
+        }
+        changes
     }
 
     /// The event of a chain that a batch was the first to run, when the facts table does not have it yet.

@@ -1,6 +1,6 @@
 //! The doctor: reads what a table left, whatever state it is in, says what is wrong, and puts right what can be.
 //!
-//! It needs no source. [`examine`] gathers checkpoint, bronze, facts and control (`evidence`), joins the batches that they
+//! It needs no source. [`Doctor::examine`] gathers checkpoint, bronze, facts and control (`evidence`), joins the batches that they
 //! tell of (`ledger`), and holds them against each other (`judge`). It knows what a run does with each state, and says so:
 //! a finding that a run mends by itself is not one that a person has to wake up for.
 //!
@@ -25,26 +25,34 @@ pub use finding::{Code, Examination, Finding, Repair, Severity};
 pub use repair::{RepairError, Repaired, repair};
 pub use subject::Subject;
 
-use evidence::Evidence;
+use evidence::{Evidence, Shared};
 
-/// Examines one table. Nothing is written, and whatever cannot be read is a finding, not an error.
-pub async fn examine(subject: &Subject) -> Examination {
-    examine_as(subject, Looker::Visitor).await
+/// Examines tables one after the other, and reads once what they share.
+#[derive(Debug, Default)]
+pub struct Doctor {
+    shared: Shared,
 }
 
-/// Who looks at a table.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Looker {
-    /// Somebody: a held lock is another process's.
-    Visitor,
-    /// Who holds the lock.
-    Owner,
-}
-
-async fn examine_as(subject: &Subject, looker: Looker) -> Examination {
-    let mut evidence = Evidence::gather(subject).await;
-    if looker == Looker::Owner {
-        evidence.checkpoint.running = None;
+impl Doctor {
+    /// Examines one table. Nothing is written, and whatever cannot be read is a finding, not an error.
+    pub async fn examine(&mut self, subject: &Subject) -> Examination {
+        let evidence = Evidence::gather(subject, &mut self.shared).await;
+        judge::judge(subject, &evidence)
     }
+}
+
+/// Examines one table as it is now.
+pub async fn examine(subject: &Subject) -> Examination {
+    Doctor::default().examine(subject).await
+}
+
+/// Examines a table whose lock this process holds.
+async fn examine_as_owner(subject: &Subject) -> Examination {
+    let mut evidence = gather(subject).await;
+    evidence.checkpoint.running = None;
     judge::judge(subject, &evidence)
+}
+
+async fn gather(subject: &Subject) -> Evidence {
+    Evidence::gather(subject, &mut Shared::default()).await
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::finding::{Examination, Step};
 use super::subject::Subject;
-use super::{Looker, examine, examine_as};
+use super::{examine, examine_as_owner};
 use crate::checkpoint::{CheckpointError, CheckpointReader, CommitRecord, LeaseState, files};
 use crate::error::{Classify, ErrorKind};
 use crate::facts::{FactsEntry, FactsTable};
@@ -83,7 +83,7 @@ pub async fn repair(subject: &Subject) -> Result<Repaired, RepairError> {
     let place = subject.checkpoint.clone();
     let _lock = blocking(move || own(&place)).await?;
     // What was seen without the lock may have changed.
-    let seen = examine_as(subject, Looker::Owner).await;
+    let seen = examine_as_owner(subject).await;
     let (words, steps) = in_order(&seen);
     let folder = subject.checkpoint.clone();
     let backup = blocking(move || back_up(&folder)).await?;
@@ -92,7 +92,7 @@ pub async fn repair(subject: &Subject) -> Result<Repaired, RepairError> {
         take(subject, &backup, step).await?;
     }
     Ok(Repaired {
-        after: examine_as(subject, Looker::Owner).await,
+        after: examine_as_owner(subject).await,
         backup: Some(backup),
         done: words,
     })
@@ -147,8 +147,6 @@ fn own(checkpoint: &Path) -> Result<File, RepairError> {
     let failed = |error| RepairError::from(LakeError::io("lock", &path, error));
     let options = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
     let file = options.map_err(failed)?;
-    // A damaged owner.json is among what is repaired.
-    let owner = reader.owner().ok().flatten();
     let mut locked = false;
     for _ in 0..LOCK_ATTEMPTS {
         match file.try_lock() {
@@ -160,6 +158,8 @@ fn own(checkpoint: &Path) -> Result<File, RepairError> {
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
     }
+    // A damaged owner.json is among what is repaired.
+    let owner = reader.owner().ok().flatten();
     let name = owner.as_ref().map(ToString::to_string);
     if !locked {
         return Err(in_use(

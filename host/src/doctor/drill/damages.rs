@@ -47,9 +47,9 @@ pub(super) const DAMAGES: &[Damage] = &[
         "the newest commits/ file deleted",
         CommitFileMissing,
         Repaired,
-        |table, seen| {
+        |_, seen| {
             match newest(seen) {
-                Some(batch) => remove(&seen.checkpoint.commit_file(batch), table),
+                Some(batch) => remove(&seen.checkpoint.commit_file(batch)),
                 None => Ok(NO_COMMIT),
             }
         }
@@ -58,11 +58,11 @@ pub(super) const DAMAGES: &[Damage] = &[
         "a commits/ file in the middle deleted",
         CommitFileMissing,
         Repaired,
-        |table, seen| {
+        |_, seen| {
             let batches: Vec<i64> = seen.checkpoint.commits.keys().copied().collect();
             match batches.len() {
                 0..3 => Ok(NotApplicable("fewer than three batches")),
-                number => remove(&seen.checkpoint.commit_file(batches[number / 2]), table),
+                number => remove(&seen.checkpoint.commit_file(batches[number / 2])),
             }
         }
     ),
@@ -156,7 +156,7 @@ pub(super) const DAMAGES: &[Damage] = &[
     }),
     damage!("a data file of bronze gone", DataFileMissing, Refused, |table, seen| {
         match seen.bronze.active.iter().flatten().next() {
-            Some(file) => remove(&table.target.join(&file.path), table),
+            Some(file) => remove(&table.target.join(&file.path)),
             None => Ok(NotApplicable("bronze has no data file")),
         }
     }),
@@ -201,7 +201,7 @@ fn newest(seen: &Evidence) -> Option<i64> {
 }
 
 /// Files of a copy only: a link to a data file is removed, the file of the original stays.
-fn remove(file: &Path, _copy: &Subject) -> Result<Damaged> {
+fn remove(file: &Path) -> Result<Damaged> {
     fs::remove_file(file).map(|()| Done)
 }
 

@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::finding::{Code, Examination, Severity};
 use super::repair::{RepairError, Repaired, repair};
 use super::subject::Subject;
-use super::{Evidence, examine};
+use super::{examine, gather};
 use crate::error::{Classify, ErrorKind, chain};
 use crate::identity::CaptureInstance;
 use copy::copy_of;
@@ -178,7 +178,7 @@ async fn attempt(damage: &Damage, copy: &Subject, before: &Examination, known: &
         why: String::new(),
         passed: false,
     };
-    let evidence = Evidence::gather(copy).await;
+    let evidence = gather(copy).await;
     let done = (damage.apply)(copy, &evidence);
     drop(evidence);
     match done {
@@ -213,11 +213,17 @@ async fn attempt(damage: &Damage, copy: &Subject, before: &Examination, known: &
         );
         return trial;
     }
-    let damaged = State::of(copy).await;
-    let repaired = repair(copy).await;
     let verified = match damage.outcome {
-        Outcome::Refused => refused(&damaged, &State::of(copy).await),
-        _ => mended(copy, before, known, repaired, damage.outcome).await,
+        Outcome::Refused => {
+            let damaged = State::of(copy).await;
+            match repair(copy).await {
+                Ok(repaired) if repaired.backup.is_some() => {
+                    Err("a repair was made, where a person has to decide".to_owned())
+                }
+                _ => refused(&damaged, &State::of(copy).await),
+            }
+        }
+        _ => mended(copy, before, known, repair(copy).await, damage.outcome).await,
     };
     match verified {
         Ok(note) => {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Outcome;
 use crate::checkpoint::CommitRecord;
-use crate::doctor::evidence::Evidence;
+use crate::doctor::gather;
 use crate::doctor::subject::Subject;
 use crate::facts::FactsRow;
 
@@ -24,7 +24,7 @@ pub(super) struct State {
 
 impl State {
     pub(super) async fn of(subject: &Subject) -> State {
-        let evidence = Evidence::gather(subject).await;
+        let evidence = gather(subject).await;
         let mut files = BTreeMap::new();
         for folder in [
             &subject.checkpoint,
@@ -93,7 +93,17 @@ fn record(record: &Option<CommitRecord>) -> Value {
     if let Value::Object(fields) = &mut value {
         fields.remove("committed_at");
     }
-    value
+    rounded(value)
+}
+
+/// A real number that was read from JSON may differ in its last bit.
+fn rounded(value: Value) -> Value {
+    match value {
+        Value::Number(number) if number.is_f64() => format!("{:.6}", number.as_f64().unwrap_or_default()).into(),
+        Value::Array(values) => values.into_iter().map(rounded).collect(),
+        Value::Object(fields) => fields.into_iter().map(|(name, value)| (name, rounded(value))).collect(),
+        other => other,
+    }
 }
 
 /// Rows as the checkpoint keeps them. Only the facts table and `commits/` know what a commit cost.
@@ -103,7 +113,7 @@ fn json(rows: &[FactsRow]) -> Value {
         duration_ms: None,
         ..row.clone()
     };
-    serde_json::to_value(rows.iter().map(bare).collect::<Vec<_>>()).unwrap_or_default()
+    rounded(serde_json::to_value(rows.iter().map(bare).collect::<Vec<_>>()).unwrap_or_default())
 }
 
 fn collect(folder: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) {

@@ -37,6 +37,16 @@ pub(super) fn judge(ledger: &Ledger<'_>) -> Vec<Finding> {
             "nothing; --repair waits until the lease's file is gone, because the process may wake up",
         ));
     }
+    if let Some((file, reason)) = &checkpoint.bad_lease {
+        findings.push(found(
+            Code::LeaseFileDamaged,
+            Severity::NeedsPerson,
+            file,
+            format!("the lease under which the table was run last cannot be read: {reason}"),
+            "nobody can tell whether its process still runs. run stops at this table",
+            "see whether the process that owner.json names still runs. when it is surely gone, remove this file",
+        ));
+    }
     for stranger in &checkpoint.strangers {
         findings.push(found(
             Code::UnknownFile,
@@ -187,7 +197,7 @@ fn owner(ledger: &Ledger<'_>) -> Option<Finding> {
             ),
         ),
         Seen::Whole(owner) => {
-            let claimed = ledger.evidence.bronze.recorded.get(&owner_id(ledger.subject)).copied();
+            let claimed = ledger.evidence.recorded.get(&owner_id(ledger.subject)).copied();
             let claimed = claimed.filter(|claimed| *claimed > owner.fencing)?;
             Some(found(
                 Code::OwnerBehind,

@@ -147,10 +147,19 @@ fn behind(ledger: &Ledger<'_>, rebuilt: &Rebuilt) -> Vec<Finding> {
         return Vec::new();
     };
     let next = ledger.by_checkpoint.map_or(0, |known| known + 1);
-    let plan = ledger.plan(done).filter(|_| done == next);
-    if let Some(plan) = plan.filter(|_| Some(done) > ledger.by_facts && !checkpoint.commits.contains_key(&done)) {
+    let there = ledger.bronze.get(&done);
+    let planned = ledger.plan(done);
+    if there
+        .zip(planned)
+        .is_some_and(|(there, plan)| differs_from_plan(there, plan).is_some())
+    {
+        // Another's batch is told of as that.
+        return Vec::new();
+    }
+    if let Some(plan) = ledger.open_in_bronze() {
         return vec![in_bronze_and_open(ledger, plan)];
     }
+    let plan = ledger.plan(done).filter(|_| done == next);
     let broken = checkpoint.commits.contains_key(&done);
     // The last that cannot be rebuilt: what comes after it must stand alone.
     let lost = rebuilt

@@ -12,15 +12,16 @@ pub(super) fn judge(ledger: &Ledger<'_>) -> Vec<Finding> {
     let Some(done) = ledger.done.filter(|_| !table.exists || table.is_readable()) else {
         return Vec::new();
     };
-    // A batch that is in bronze alone is open, and gets its facts when it is recorded.
-    let Some(newest) = ledger.by_checkpoint.max(ledger.by_facts) else {
-        return if table.exists {
-            Vec::new()
-        } else {
-            Vec::from_iter(missing(ledger, done))
-        };
+    // A batch that a run is to end gets its facts then.
+    let newest = match ledger.open_in_bronze() {
+        Some(_) => ledger.by_checkpoint,
+        None => Some(done),
     };
-    if ledger.by_facts.is_none() {
+    let Some(newest) = newest else {
+        return Vec::new();
+    };
+    // The first batch's facts may just not be written yet.
+    if ledger.by_facts.is_none() && (newest > 0 || !table.exists) {
         return Vec::from_iter(missing(ledger, newest));
     }
     let mut findings = Vec::new();
@@ -32,8 +33,9 @@ pub(super) fn judge(ledger: &Ledger<'_>) -> Vec<Finding> {
 }
 
 fn behind(ledger: &Ledger<'_>, newest: i64) -> Option<Finding> {
-    let recorded = ledger.by_facts.filter(|recorded| *recorded < newest)?;
-    let lacking: Vec<i64> = (recorded + 1..=newest).collect();
+    let first = ledger.by_facts.map_or(0, |recorded| recorded + 1);
+    let lacking: Vec<i64> = (first..=newest).collect();
+    lacking.first()?;
     Some(found(
         Code::FactsBehind,
         Severity::RunMends,

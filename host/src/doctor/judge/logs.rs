@@ -67,18 +67,22 @@ fn log_damage(ledger: &Ledger<'_>, which: Which, table: &DeltaFiles, place: &Pat
             which.without_backup()
         )
     };
-    for version in &table.missing {
+    if let Some(version) = table.missing.first() {
+        let more = match table.missing.len() {
+            1 => String::new(),
+            number => format!(", nor {} others", number - 1),
+        };
         findings.push(found(
             Code::LogEntryMissing,
             Severity::NeedsPerson,
             &log.join(format!("{version:020}.json")),
             format!(
-                "the log of {} has no version {version}, and has later ones{}",
+                "the log of {} has no version {version}{more}, and has later ones{}",
                 which.name(),
                 lost_with(ledger, which, *version)
             ),
             "no reader can open the table; its data files are untouched. run stops at this table",
-            restore("this one file"),
+            restore("what is missing there"),
         ));
     }
     for (version, reason) in table.damaged() {
