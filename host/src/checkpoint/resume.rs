@@ -82,6 +82,15 @@ pub enum StateError {
         /// The batch.
         batch: BatchId,
     },
+    /// A batch that the facts table lacks has lost its record, and later ones have theirs.
+    #[error(
+        "the checkpoint has lost commits/{batch}.json, and the facts table lacks that batch too, so its row would be lost for \
+         good: `sluice doctor --repair` writes the file again from bronze's commit, or restore it from a backup"
+    )]
+    RecordGone {
+        /// The batch.
+        batch: BatchId,
+    },
     /// A batch was begun anew as often as its numbers allow.
     #[error(
         "batch {batch} has had {attempts} attempts, and there can be no more: restore the configuration that its newest \
@@ -108,6 +117,28 @@ impl Classify for StateError {
     fn kind(&self) -> ErrorKind {
         ErrorKind::State
     }
+}
+
+/// Whether the records of batches that the facts table lacks are all there: it takes them in order, and one that is written
+/// after a later one would count as written. `facts` is its newest batch, `kept` what the checkpoint knows after it.
+pub fn expect_whole(facts: Option<BatchId>, kept: impl IntoIterator<Item = BatchId>) -> Result<(), StateError> {
+    let mut kept = kept.into_iter();
+    let mut before = match facts {
+        Some(facts) => facts,
+        // A new table gets what is kept.
+        None => match kept.next() {
+            Some(oldest) => oldest,
+            None => return Ok(()),
+        },
+    };
+    for batch in kept {
+        let next = BatchId(before.0 + 1);
+        if batch != next {
+            return Err(StateError::RecordGone { batch: next });
+        }
+        before = batch;
+    }
+    Ok(())
 }
 
 /// Compares a checkpoint with the newest batch that bronze and the facts table have under the app_id.
@@ -230,6 +261,23 @@ mod tests {
                 "{done:?} {rows:?} {oldest:?} {open:?} | {bronze:?} {facts:?}"
             );
         }
+    }
+
+    #[test]
+    fn records_that_facts_lack_have_to_be_there_one_after_the_other() {
+        let whole = |facts: Option<i64>, kept: &[i64]| {
+            expect_whole(facts.map(BatchId), kept.iter().copied().map(BatchId)).map_err(|error| match error {
+                StateError::RecordGone { batch } => batch.0,
+                other => panic!("{other}"),
+            })
+        };
+        assert_eq!(whole(Some(6), &[]), Ok(()));
+        assert_eq!(whole(Some(6), &[7, 8]), Ok(()));
+        assert_eq!(whole(Some(6), &[8]), Err(7));
+        assert_eq!(whole(Some(6), &[7, 9]), Err(8));
+        assert_eq!(whole(None, &[107, 108]), Ok(()));
+        assert_eq!(whole(None, &[107, 109]), Err(108));
+        assert_eq!(whole(None, &[]), Ok(()));
     }
 
     #[test]

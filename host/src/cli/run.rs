@@ -79,10 +79,14 @@ pub(super) async fn stream(settings: &Settings, once: bool, mut show: Show) -> R
         None => Ok(tables),
         Some(kind) => {
             let names: Vec<&str> = failures.iter().map(|(_, name)| name.as_str()).collect();
+            let more = match failures.iter().any(|(kind, _)| *kind == ErrorKind::State) {
+                true => "; `sluice doctor` examines what is on disk and says what to do",
+                false => "",
+            };
             Err(Failure {
                 kind,
                 message: format!(
-                    "{} of {} tables failed: {}",
+                    "{} of {} tables failed: {}{more}",
                     failures.len(),
                     settings.tables.len(),
                     names.join(", ")

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::checkpoint::{Checkpoint, CheckpointError, CommitRecord, PlannedBatch, Resume, StreamIdentity, reconcile};
+use crate::checkpoint::{
+    Checkpoint, CheckpointError, CommitRecord, PlannedBatch, Resume, StreamIdentity, expect_whole, reconcile,
+};
 use crate::config::TableSettings;
 use crate::facts::{FactsEntry, FactsKey, RecordedFacts};
 use crate::failpoint::{self, planted};
@@ -17,9 +19,9 @@ use crate::transform::{Chain, OnError, OutputColumn, Route, TransformSpec};
 use crate::verdict::{TableStatus, VerdictUpdate};
 
 use super::committed;
+use super::course::{Course, Left, course, plugin_name};
 use super::position::{self, Next};
 use super::publish::{Committed, Publisher};
-use super::course::{Course, Left, course, plugin_name};
 use super::{Shared, StreamError, millis, takeover};
 
 /// A table that is ready to stream.
@@ -309,6 +311,9 @@ impl OpenTable {
                 blocking(move || checkpoint.reader().commits_after(after)).await
             })
             .await?;
+        let lacking = kept.iter().map(|record| record.batch_id);
+        let newest = facts.facts.map(BatchId);
+        expect_whole(newest, lacking.filter(|batch| Some(*batch) > newest))?;
         for record in kept {
             let is_new = |entry: &FactsEntry| match entry.key {
                 FactsKey::Batch(batch) => Some(batch.0) > facts.facts,
