@@ -26,3 +26,4 @@ mod replay;
 mod retries;
 mod state;
 mod types;
+mod schedules;

@@ -11,9 +11,9 @@ use tempfile::TempDir;
 use super::lake::rows_of;
 use super::server::{PASSWORD, Server};
 
-/// The binary under test.
+/// The binary under test: the one that was built with the tests, or another, by `SLUICE_BINARY`.
 pub fn sluice_binary() -> PathBuf {
-    PathBuf::from(env!("CARGO_BIN_EXE_sluice"))
+    std::env::var_os("SLUICE_BINARY").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_sluice")), PathBuf::from)
 }
 
 pub const KEY: &str = "a key of the tests, 32 bytes long";

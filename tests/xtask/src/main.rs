@@ -1,6 +1,7 @@
 //! `cargo xtask …`: sets a fresh machine up, and runs the demo, the tests and the checks. Each command says what it does,
 //! installs what is missing, and can be run again.
 
+mod schedules;
 mod setup;
 mod shell;
 
@@ -12,6 +13,8 @@ const HELP: &str = "\
 cargo xtask demo [ARGS]   set up, build, and run `sluice demo ARGS`
 cargo xtask test [ARGS]   set up, and run every test (ARGS go to the test runner)
 cargo xtask ci            set up, and run formatting, lints, licences and every test
+cargo xtask schedules [--model N] [--process N] [--seed S]
+                          set up, and play N seeded schedules of the protocol's model and of the real process
 cargo xtask setup         only install what a fresh machine lacks
 cargo xtask deny          check licences, sources and bans of the dependencies
 cargo xtask bench [ROWS]  measure sluice against a bare tiberius loop (release build)";
@@ -35,6 +38,10 @@ fn main() -> Result<()> {
             setup::deny()?;
             deny()?;
             test(rest)
+        }
+        Some("schedules") => {
+            setup::run(setup::For::Tests)?;
+            schedules::run(rest)
         }
         Some("deny") => {
             setup::deny()?;

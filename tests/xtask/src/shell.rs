@@ -29,13 +29,24 @@ pub(crate) fn cargo(arguments: &[&str]) -> Result<()> {
     run(cargo, arguments)
 }
 
+/// The same with more in its environment.
+pub(crate) fn cargo_with(arguments: &[&str], environment: &[(&str, String)]) -> Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    run_with(cargo, arguments, environment)
+}
+
 /// Runs a program in the root; an error unless it succeeds.
 pub(crate) fn run(program: impl AsRef<OsStr>, arguments: &[impl AsRef<str>]) -> Result<()> {
+    run_with(program, arguments, &[])
+}
+
+fn run_with(program: impl AsRef<OsStr>, arguments: &[impl AsRef<str>], environment: &[(&str, String)]) -> Result<()> {
     let program = program.as_ref();
     let arguments: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
     let shown = format!("{} {}", program.to_string_lossy(), arguments.join(" "));
     let status = Command::new(program)
         .args(arguments)
+        .envs(environment.iter().map(|(name, value)| (name, value)))
         .current_dir(root())
         .status()
         .with_context(|| format!("cannot run {shown}"))?;
