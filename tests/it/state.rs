@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::harness::{Project, Server, finish, rows_of, sluice_binary};
+use crate::harness::{Held, Project, Server, finish, rows_of, sluice_binary, wait_for};
 
 async fn fill(server: &Server, ids: std::ops::Range<u32>) {
     server
@@ -107,4 +107,34 @@ async fn a_position_from_the_hour_in_which_the_clock_went_back_is_known_again() 
         assert_eq!(project.once().ok().table("dbo_t")["rows"], 1, "{id}");
     }
     project.run("check", &[]).ok();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_facts_lack_is_missed_before_its_row_is_lost_for_good() {
+    let server = Server::start(&[]);
+    server.database("sales").await;
+    let project = Project::new(&server, "sales").table("dbo_t", "max_commits_per_batch = 1\n");
+    fill(&server, 1..4).await;
+    // Three batches are recorded, and the facts of none are written.
+    let held = Held::at(&project, "before-facts");
+    let commits = project.lake().join("checkpoints/dbo_t/commits");
+    assert!(wait_for(|| commits.join("2.json").exists()));
+    drop(held);
+    let gone = std::fs::read(commits.join("1.json")).expect("a record");
+    std::fs::remove_file(commits.join("1.json")).expect("removed");
+    for _ in 0..2 {
+        let run = project.once();
+        assert_eq!(run.code, 7, "{}\n{}", run.stdout, run.stderr);
+        let error = run.failure("dbo_t")["error"].to_string();
+        assert!(
+            error.contains("commits/1.json") && error.contains("sluice doctor --repair"),
+            "{error}"
+        );
+        assert!(run.stderr.contains("`sluice doctor` examines"), "{}", run.stderr);
+    }
+    std::fs::write(commits.join("1.json"), gone).expect("restored");
+    project.once().ok();
+    let facts = rows_of(&project.lake().join("ops/ingestion_facts"), &["batch_id"]).expect("facts");
+    let batches: Vec<String> = facts.texts("batch_id").into_iter().flatten().collect();
+    assert_eq!(batches, ["0", "1", "2"]);
 }
