@@ -18,6 +18,7 @@ mod errors;
 mod fanout;
 mod follow;
 mod leaks;
+mod leases;
 mod loss;
 mod maintenance;
 mod output;

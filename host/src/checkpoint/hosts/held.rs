@@ -298,7 +298,7 @@ impl Kept {
                 return Err(self.lose(self.not_renewed(&reason)));
             }
             if self.age() >= self.lease && self.lost.get().is_none() {
-                std::thread::sleep(Duration::from_millis(5));
+                std::thread::sleep(self.lease / (BEATS * BEATS * BEATS));
             }
         }
     }

@@ -89,7 +89,7 @@ fn a_lease_whose_file_is_gone_is_lost() {
 }
 
 #[test]
-fn a_renewal_that_failed_after_it_was_written_is_known_again() {
+fn one_renewal_that_failed_is_no_loss_and_no_beat_is_used_twice() {
     let folder = tempfile::tempdir().unwrap();
     let lease = start(folder.path());
     let (first, _) = held(folder.path(), lease.id());
@@ -97,7 +97,7 @@ fn a_renewal_that_failed_after_it_was_written_is_known_again() {
     let turns = folder.path().join("lock");
     std::fs::remove_file(&turns).unwrap();
     std::fs::create_dir(&turns).unwrap();
-    assert_eq!(lease.renew_now().unwrap_err().kind(), ErrorKind::Internal);
+    assert!(lease.renew_now().is_err());
     assert!(lease.check().is_ok(), "one failure is no loss");
     std::fs::remove_dir(&turns).unwrap();
     assert!(lease.renew_now().unwrap());
@@ -374,7 +374,8 @@ fn a_closed_batch_leaves_the_stream_where_it_was() {
     let state = checkpoint.latest().unwrap();
     let last = state.last_committed.clone().unwrap();
     assert_eq!(last.position(), None);
-    assert_eq!(two.reader().closed_plan(&last).unwrap(), Some(planned(0, 0)));
+    let plan = two.reader().closed_plan(&last).unwrap().expect("it was closed");
+    assert_eq!((plan.batch_id, plan.ranges), (BatchId(0), planned(0, 0).ranges));
     let next = |state| match reconcile(&state, None, None).unwrap() {
         Resume::Continue { next, .. } => next,
         other => panic!("{other:?}"),

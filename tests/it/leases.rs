@@ -1,0 +1,293 @@
+//! Streams that are owned by leases: who lives is not taken over, who is dead is taken over at once, and who only seemed
+//! dead finds out and changes nothing.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use sluice::failpoint;
+use sluice_test_guests::component;
+
+use crate::harness::{Held, Project, Run, Running, Server, commits, rows_of};
+
+const ORDER: [&str; 4] = ["_start_lsn", "_command_id", "_seqval", "_operation"];
+
+/// A table `dbo.t`, one beside it that is not read, and streams under leases.
+async fn set_up(lease: &str, rest: &str) -> (Server, Project) {
+    let server = Server::start(&[]);
+    server.database("sales").await;
+    for table in ["t", "beside"] {
+        server
+            .table("sales", table, "id int NOT NULL PRIMARY KEY, v nvarchar(20) NULL")
+            .await;
+    }
+    let mut project = Project::new(&server, "sales").table("dbo_t", rest);
+    project.edit(
+        "\n[defaults]",
+        &format!("\n[ownership]\nmode = \"lease\"\nlease = \"{lease}\"\nhosts = \"hosts\"\n\n[defaults]"),
+    );
+    (server, project)
+}
+
+async fn insert(server: &Server, ids: std::ops::RangeInclusive<i32>) {
+    for id in ids {
+        server
+            .exec("sales", &format!("INSERT INTO dbo.t VALUES ({id}, N'v{id}')"))
+            .await;
+    }
+}
+
+fn ids(project: &Project) -> Vec<i64> {
+    rows_of(&project.bronze("dbo_t"), &ORDER).map_or_else(Vec::new, |rows| rows.numbers("id"))
+}
+
+fn json(file: &Path) -> Value {
+    let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// The leases that are there.
+fn leases(project: &Project) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(project.path().join("hosts")).expect("a folder");
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
+    files
+}
+
+fn owner(project: &Project) -> Value {
+    json(&project.lake().join("checkpoints/dbo_t/owner.json"))
+}
+
+fn error_of(run: &Run) -> String {
+    assert_eq!(run.code, 7, "{}\n{}", run.stdout, run.stderr);
+    run.failure("dbo_t")["error"].as_str().expect("text").to_owned()
+}
+
+fn warnings(run: &Run) -> Vec<String> {
+    let all = run.of_type("warning").into_iter();
+    all.map(|event| event["message"].as_str().expect("text").to_owned())
+        .collect()
+}
+
+/// The fencing numbers in bronze's log never go down: nobody wrote after his successor. All of them, in order.
+fn fences(project: &Project) -> Vec<i64> {
+    let fences: Vec<i64> = commits(&project.bronze("dbo_t"))
+        .iter()
+        .flatten()
+        .filter(|action| action["txn"]["appId"].as_str().is_some_and(|id| id.ends_with("#owner")))
+        .map(|action| action["txn"]["version"].as_i64().expect("a number"))
+        .collect();
+    assert!(fences.is_sorted(), "{fences:?}");
+    fences
+}
+
+/// The facts of batches by number: each once, and none is missing. `(rows, detail)`.
+fn facts(project: &Project) -> Vec<(i64, Option<String>)> {
+    let facts = rows_of(&project.lake().join("ops/ingestion_facts"), &["batch_id"]).expect("facts");
+    let columns = ["batch_id", "rows", "detail"].map(|name| facts.texts(name));
+    let [numbers, rows, details] = &columns;
+    let batches: Vec<usize> = (0..facts.len()).filter(|row| numbers[*row].is_some()).collect();
+    let found: Vec<String> = batches
+        .iter()
+        .map(|row| numbers[*row].clone().expect("a number"))
+        .collect();
+    let wanted: Vec<String> = (0..batches.len()).map(|number| number.to_string()).collect();
+    assert_eq!(found, wanted, "one facts row a batch");
+    batches
+        .into_iter()
+        .map(|row| {
+            let count = rows[row].as_deref().expect("rows").parse().expect("a number");
+            (count, details[row].clone())
+        })
+        .collect()
+}
+
+/// What says that a batch was closed.
+fn is_closed((rows, detail): &(i64, Option<String>)) -> bool {
+    *rows == 0
+        && detail
+            .as_deref()
+            .is_some_and(|detail| detail.starts_with("closed: taken over from process "))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_renews_its_lease_keeps_its_streams_and_gives_them_back_at_the_end() {
+    let (server, project) = set_up("12s", "").await;
+    insert(&server, 1..=1).await;
+    let mut first = Running::start(&project, &[]);
+    first.until_type("batch");
+    let files = leases(&project);
+    let lease = json(&files[0]);
+    let name = format!("process {} on host", lease["pid"]);
+    assert_eq!((files.len(), &owner(&project)["lease"]), (1, &lease["id"]));
+
+    let second = project.once();
+    let error = error_of(&second);
+    assert!(
+        error.contains(&name) && error.contains("(since ") && error.contains("is being renewed"),
+        "{error}"
+    );
+    let warnings = warnings(&second);
+    assert!(
+        warnings
+            .iter()
+            .any(|text| text.contains(&name) && text.contains("in at most 12s")),
+        "{warnings:?}"
+    );
+    assert_eq!(leases(&project), files, "the second took its own lease away");
+    let status = project.run("status", &[]).ok().stdout;
+    assert!(
+        status.contains(&name) && status.contains("lease renewed at"),
+        "{status}"
+    );
+
+    insert(&server, 2..=2).await;
+    first.until_type("batch");
+    first.terminate();
+    assert_eq!(first.code(), Some(0));
+    let left = std::fs::read_dir(project.path().join("hosts"))
+        .expect("a folder")
+        .count();
+    assert_eq!(left, 1, "the lock for turns alone");
+    insert(&server, 3..=3).await;
+    assert_eq!(project.once().ok().of_type("warning").len(), 0);
+    assert_eq!(ids(&project), [1, 2, 3]);
+    fences(&project);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_process_of_this_machine_is_not_waited_for() {
+    // Nobody waits that long here.
+    let (server, project) = set_up("10m", "").await;
+    insert(&server, 1..=2).await;
+    assert!(project.kill_at(failpoint::FILES_STAGED));
+    assert_eq!(leases(&project).len(), 1);
+    insert(&server, 3..=3).await;
+    let run = project.once().ok();
+    assert_eq!(run.of_type("warning").len(), 0, "{}", run.stdout);
+    assert_eq!(run.of_type("batch")[0]["replayed"], true);
+    assert_eq!(ids(&project), [1, 2, 3]);
+    assert!(
+        facts(&project)
+            .iter()
+            .all(|(rows, detail)| *rows > 0 && detail.is_none())
+    );
+    assert_eq!(leases(&project).len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_slept_before_its_commit_is_refused_by_bronze() {
+    let (server, project) = set_up("1s", "").await;
+    insert(&server, 1..=1).await;
+    project.once().ok();
+    insert(&server, 2..=3).await;
+    let slept = Held::at(&project, failpoint::BEFORE_COMMIT);
+    let held = owner(&project)["fencing"].as_i64().expect("a number");
+    slept.pause();
+    insert(&server, 4..=4).await;
+    let successor = project.once().ok();
+    let warnings = warnings(&successor);
+    assert!(
+        warnings.iter().any(|text| text.contains("is closed without rows")),
+        "{warnings:?}"
+    );
+    assert_eq!(ids(&project), [1, 2, 3, 4]);
+
+    let by = format!("process {} on host", owner(&project)["pid"]);
+    assert!(!by.contains(&slept.pid().to_string()));
+    slept.wake();
+    let error = error_of(&slept.release());
+    assert!(
+        error.contains(&by) && error.contains("has taken this table over"),
+        "{error}"
+    );
+    assert_eq!(ids(&project), [1, 2, 3, 4]);
+    let (fences, last) = (fences(&project), owner(&project)["fencing"].as_i64());
+    assert!(fences.contains(&held) && fences.last().copied() == last, "{fences:?}");
+
+    insert(&server, 5..=5).await;
+    project.once().ok();
+    assert_eq!(ids(&project), [1, 2, 3, 4, 5]);
+    let facts = facts(&project);
+    assert_eq!(facts.iter().map(|(rows, _)| *rows).sum::<i64>(), 5, "{facts:?}");
+    assert!(is_closed(&facts[1]) && facts.iter().filter(|row| is_closed(row)).count() == 1);
+    assert_eq!(project.verdict().0.as_deref(), Some("current"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_of_another_machine_is_waited_for_and_its_first_batch_closed() {
+    let (server, project) = set_up("1s", "").await;
+    insert(&server, 1..=2).await;
+    assert!(project.kill_at(failpoint::FILES_STAGED));
+    let file = leases(&project).remove(0);
+    let mut lease = json(&file);
+    lease["boot_id"] = "of another machine".into();
+    std::fs::write(&file, lease.to_string()).expect("written");
+    let run = project.once().ok();
+    let warnings = warnings(&run);
+    assert!(
+        warnings[0].contains("waiting to see whether its lease is renewed")
+            && warnings[1].contains("batch 0 was planned"),
+        "{warnings:?}"
+    );
+    assert!(json(&file)["ended"]["by"].is_string());
+    assert_eq!(owner(&project)["taken_from"], Value::Null);
+    assert_eq!(ids(&project), [1, 2]);
+    let facts = facts(&project);
+    assert!(is_closed(&facts[0]), "{facts:?}");
+    assert_eq!(facts[1], (2, None));
+    // The batch that was closed was none of the chain's.
+    let all = rows_of(&project.lake().join("ops/ingestion_facts"), &["written_at"]).expect("facts");
+    let events: Vec<String> = all.texts("event").into_iter().flatten().collect();
+    assert_eq!(events, ["transform_set"]);
+    insert(&server, 3..=3).await;
+    project.once().ok();
+    assert_eq!(ids(&project), [1, 2, 3]);
+}
+
+/// A process sleeps after it compared the fence for the last time and before it records the batch, which has no rows. The
+/// batch is closed under it.
+async fn closed_under_a_sleeper(server: &Server, project: &Project) {
+    let slept = Held::at(project, failpoint::BEFORE_COMMIT_FILE);
+    slept.pause();
+    insert(server, 2..=2).await;
+    project.once().ok();
+    let all = facts(project);
+    let closed = all.iter().position(is_closed).expect("a closed batch");
+    let record = project.lake().join(format!("checkpoints/dbo_t/commits/{closed}.json"));
+    let before = json(&record);
+
+    slept.wake();
+    let error = error_of(&slept.release());
+    assert!(error.contains("has taken this table over"), "{error}");
+    assert_eq!(json(&record), before, "what the successor wrote stands");
+    assert_eq!(facts(project), all);
+    assert_eq!(ids(project), [1, 2]);
+    insert(server, 3..=3).await;
+    project.once().ok();
+    assert_eq!(ids(project), [1, 2, 3]);
+    assert_eq!(facts(project)[..all.len()], all);
+    fences(project);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_the_chain_left_nothing_of_is_recorded_by_one_process() {
+    let (server, project) = set_up(
+        "1s",
+        "[[table.transform]]\nplugin = \"badguest\"\nconfig = { behave = \"drop-updates\" }\n",
+    )
+    .await;
+    project.plugin("badguest", &component("badguest"));
+    insert(&server, 1..=1).await;
+    project.once().ok();
+    server.exec("sales", "UPDATE dbo.t SET v = N'x' WHERE id = 1").await;
+    closed_under_a_sleeper(&server, &project).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_position_without_changes_is_recorded_by_one_process() {
+    let (server, project) = set_up("1s", "").await;
+    insert(&server, 1..=1).await;
+    project.once().ok();
+    server.exec("sales", "INSERT INTO dbo.beside VALUES (1, N'x')").await;
+    closed_under_a_sleeper(&server, &project).await;
+}
