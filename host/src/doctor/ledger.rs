@@ -158,6 +158,7 @@ impl<'a> Ledger<'a> {
     fn rebuild_one(&self, batch: i64, before: Option<&CommitRecord>) -> Result<CommitRecord, String> {
         let facts = self
             .facts_of(batch)
+            .or_else(|| self.without_rows(batch))
             .ok_or_else(|| format!("neither the facts table nor bronze's log says what batch {batch} was"))?;
         let found = self.bronze.get(&batch);
         let facts = FactsRow {
@@ -166,6 +167,7 @@ impl<'a> Ledger<'a> {
         };
         let end = self
             .end_of(batch)
+            .or_else(|| self.start_of(batch + 1))
             .ok_or_else(|| format!("nothing says where batch {batch} ends"))?;
         self.joins(batch)?;
         // A batch that was closed without being read ran no chain of its own.
@@ -191,6 +193,39 @@ impl<'a> Ledger<'a> {
             events,
             committed_at: committed_at(&facts),
             facts,
+        })
+    }
+
+    /// Where a batch begins, by its plan or by bronze.
+    fn start_of(&self, batch: i64) -> Option<Offset> {
+        let planned = self.plan(batch).and_then(|plan| plan.start);
+        planned.or_else(|| self.bronze.get(&batch)?.start?)
+    }
+
+    /// The facts of a batch of which only its neighbours tell: where it ended, and that it had no rows.
+    fn without_rows(&self, batch: i64) -> Option<FactsRow> {
+        let end = self.start_of(batch + 1)?;
+        let after = self.evidence.checkpoint.commit(batch + 1);
+        let by_next = after
+            .and_then(|after| after.last_with_rows)
+            .is_some_and(|last| last.0 < batch);
+        let by_log = self.evidence.bronze.tells_everything() && !self.bronze.contains_key(&batch);
+        let before = self.facts_of(batch - 1).and_then(|facts| facts.transform);
+        let planned = self.plan(batch).map(|plan| plan.provenance.to_string());
+        (by_next || by_log).then(|| FactsRow {
+            app_id: self.subject.app_id.0.clone(),
+            batch_id: Some(batch),
+            rows: Some(0),
+            deletes: Some(0),
+            inserts: Some(0),
+            updates: Some(0),
+            end_lsn: Some(end.lsn),
+            end_commit_ts: Some(end.commit_ts),
+            detail: Some("its record was lost, and was written again from what is around it".to_owned()),
+            target: Some(self.subject.table_name.clone()),
+            transform: planned.or(before),
+            rows_quarantined: Some(0),
+            ..FactsRow::default()
         })
     }
 

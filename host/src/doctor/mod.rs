@@ -19,6 +19,8 @@ mod judge;
 mod ledger;
 mod repair;
 mod subject;
+#[cfg(test)]
+mod tests;
 
 pub use drill::{DrillError, Outcome, Trial, drill};
 pub use finding::{Code, Examination, Finding, Repair, Severity};

@@ -233,10 +233,7 @@ fn set_back(seen: &Evidence) -> Result<Damaged> {
 /// Takes away the newest batch with rows and all that came after it.
 fn set_bronze_back(seen: &Evidence) -> Result<Damaged> {
     let table = &seen.bronze;
-    let newest = table
-        .whole()
-        .filter(|(_, entry)| entry.ours && !entry.files.is_empty())
-        .last();
+    let newest = table.whole().rfind(|(_, entry)| entry.ours && !entry.files.is_empty());
     let Some((version, _)) = newest.filter(|(version, _)| *version > table.base) else {
         return Ok(NotApplicable(
             "bronze's log has no entry of a batch after its checkpoint",

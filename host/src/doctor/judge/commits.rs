@@ -109,8 +109,8 @@ fn missing_in_the_middle(ledger: &Ledger<'_>, rebuilt: &Rebuilt) -> Vec<Finding>
                 match has_facts {
                     true => "its rows and facts are written; nothing is lost, and run works without it",
                     false => {
-                        "its rows are in bronze and its facts are not written yet: the next run would skip them for good. \
-                         repair before you run"
+                        "nothing is lost, and its facts are not written yet. run stops at this table, because they could not \
+                         be written after those of later batches"
                     }
                 },
                 "sluice doctor --repair",
@@ -132,8 +132,8 @@ fn missing_in_the_middle(ledger: &Ledger<'_>, rebuilt: &Rebuilt) -> Vec<Finding>
                 Severity::NeedsPerson,
                 &file,
                 format!("{what}; and {reason}"),
-                "the facts of that batch are lost; bronze is not touched by it",
-                "restore the file from a backup; without one, the batch stays without its facts row, and run works",
+                "the facts of that batch are lost; bronze is not touched by it. run stops at this table",
+                BACKUP_ADVICE,
             ),
         });
     }

@@ -42,7 +42,7 @@ pub(super) fn judge(subject: &Subject, evidence: &Evidence) -> Examination {
             finding.advice = format!("first settle {barred}; then --repair can mend this");
         }
     }
-    findings.sort_by(|a, b| b.severity.cmp(&a.severity));
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     Examination {
         capture_instance: subject.capture_instance.clone(),
         app_id: subject.app_id.clone(),

@@ -1,0 +1,248 @@
+//! What is hard to bring about with a server: long histories, two owners, and states that no run leaves.
+
+use std::sync::Arc;
+
+use super::checkpoint_files::Seen;
+use super::delta_files::{DeltaFiles, LogEntry};
+use super::evidence::Evidence;
+use super::facts_rows::FactsRows;
+use super::finding::{Code, Severity, Step};
+use super::judge::judge;
+use super::ledger::Ledger;
+use super::subject::Subject;
+use crate::checkpoint::StreamIdentity;
+use crate::checkpoint::samples::{commit_record, identity, offset, planned};
+use crate::facts::FactsRow;
+use crate::identity::{AppId, CaptureInstance};
+use crate::lsn::UtcMicros;
+use crate::verdict::{ControlRow, Granularity};
+
+fn subject() -> Subject {
+    Subject {
+        capture_instance: CaptureInstance("dbo_orders".into()),
+        app_id: AppId("orders".into()),
+        database: "shop".into(),
+        checkpoint: "/c".into(),
+        target: "/b".into(),
+        facts_table: "/f".into(),
+        control_table: "/k".into(),
+        table_name: "/b".into(),
+        granularity: Granularity::Minute,
+    }
+}
+
+/// The facts of a batch: three rows in each third one, none in the others.
+fn facts(batch: i64) -> FactsRow {
+    let rows = if batch % 3 == 0 { 3 } else { 0 };
+    FactsRow {
+        rows: Some(rows),
+        min_lsn: (rows > 0).then(|| offset(batch * 10 + 5).lsn),
+        end_lsn: Some(offset(batch * 10 + 10).lsn),
+        end_commit_ts: Some(offset(batch * 10 + 10).commit_ts),
+        transform: Some("[]".into()),
+        delta_version: (rows > 0).then_some(batch),
+        target: Some("/b".into()),
+        ..commit_record(batch, None).facts
+    }
+}
+
+fn event(batch: i64) -> FactsRow {
+    FactsRow {
+        app_id: "orders".into(),
+        event: Some("transform_changed".into()),
+        end_lsn: Some(offset(batch * 10 + 10).lsn),
+        ..FactsRow::default()
+    }
+}
+
+/// A stream with batches 0 to `newest` in bronze and facts, and no checkpoint. Bronze's log was cleaned up.
+fn without_checkpoint(newest: i64) -> Evidence {
+    let mut evidence = Evidence {
+        bronze: Arc::new(DeltaFiles {
+            exists: true,
+            base: 1000,
+            active: Some(Vec::new()),
+            ..DeltaFiles::default()
+        }),
+        facts: Arc::new(DeltaFiles {
+            exists: true,
+            base: 1000,
+            ..DeltaFiles::default()
+        }),
+        rows: Some(FactsRows {
+            batches: (0..=newest).map(|batch| (batch, vec![facts(batch)])).collect(),
+            events: vec![event(0), event(120), event(newest - 2)],
+            shares_target: true,
+        }),
+        ..Evidence::default()
+    };
+    let recorded = [
+        ("orders", newest - newest % 3),
+        ("orders#facts", newest),
+        ("orders#events", 2),
+    ];
+    evidence.recorded = recorded.map(|(id, version)| (id.to_owned(), version)).into();
+    evidence
+}
+
+/// The same with the records of the newest 100 batches.
+fn whole(newest: i64) -> Evidence {
+    let mut evidence = without_checkpoint(newest);
+    let subject = subject();
+    let records = Ledger::new(&subject, &evidence).rebuild();
+    let records = records
+        .into_iter()
+        .map(|(batch, record)| (batch, Seen::Whole(record.unwrap())));
+    evidence.checkpoint.commits = records.collect();
+    let identity: StreamIdentity = identity("orders", "orders");
+    evidence.checkpoint.stream = Some(Seen::Whole(identity));
+    evidence
+}
+
+fn codes(evidence: &Evidence) -> Vec<(Code, Severity)> {
+    let seen = judge(&subject(), evidence);
+    seen.findings
+        .iter()
+        .map(|finding| (finding.code, finding.severity))
+        .collect()
+}
+
+#[test]
+fn of_a_deleted_checkpoint_the_newest_hundred_records_are_written_again() {
+    let evidence = without_checkpoint(250);
+    let seen = judge(&subject(), &evidence);
+    assert_eq!(
+        (seen.findings.len(), seen.findings[0].code),
+        (1, Code::CheckpointDeleted)
+    );
+    let records: Vec<_> = seen.findings[0]
+        .repair
+        .as_ref()
+        .unwrap()
+        .steps
+        .iter()
+        .map(|step| match step {
+            Step::WriteCommit(record) => record,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let (first, last) = (records[0], records[records.len() - 1]);
+    assert_eq!((records.len(), first.batch_id.0, last.batch_id.0), (100, 151, 250));
+    // Two events were before them, and one is among them.
+    assert_eq!((first.last_event, last.last_event), (Some(1), Some(2)));
+    let with_event: Vec<i64> = records
+        .iter()
+        .filter(|record| !record.events.is_empty())
+        .map(|record| record.batch_id.0)
+        .collect();
+    assert_eq!(with_event, [248]);
+    assert_eq!(last.last_with_rows.map(|batch| batch.0), Some(249));
+    assert_eq!(last.end, offset(2510));
+    // And with them the table is well.
+    assert_eq!(codes(&whole(250)), []);
+}
+
+#[test]
+fn what_does_not_join_is_not_rebuilt() {
+    let mut evidence = without_checkpoint(250);
+    let rows = evidence.rows.as_mut().unwrap();
+    rows.batches.remove(&250);
+    assert_eq!(codes(&evidence)[0], (Code::HistoryGap, Severity::NeedsPerson));
+
+    let mut evidence = without_checkpoint(249);
+    let newest = &mut evidence.rows.as_mut().unwrap().batches.get_mut(&249).unwrap()[0];
+    // It has a change that the batch before it had passed.
+    newest.min_lsn = Some(offset(2485).lsn);
+    let seen = judge(&subject(), &evidence);
+    assert_eq!(seen.findings[0].code, Code::HistoryGap);
+    assert!(
+        seen.findings[0].what.contains("batch 249 has a change at"),
+        "{}",
+        seen.findings[0].what
+    );
+    assert!(seen.findings.iter().all(|finding| finding.repair.is_none()));
+}
+
+#[test]
+fn a_lost_record_of_a_batch_without_rows_is_known_by_its_neighbours() {
+    let mut evidence = whole(250);
+    evidence.checkpoint.commits.remove(&247);
+    evidence.rows.as_mut().unwrap().batches.retain(|batch, _| *batch <= 245);
+    evidence.recorded.insert("orders#facts".into(), 245);
+    assert_eq!(codes(&evidence)[0].0, Code::HistoryGap);
+
+    evidence.checkpoint.plans = [((248, 0), Seen::Whole(planned(248, 0)))].into();
+    let seen = judge(&subject(), &evidence);
+    let found: Vec<Code> = seen.findings.iter().map(|finding| finding.code).collect();
+    assert_eq!(found, [Code::CommitFileMissing, Code::FactsBehind]);
+    let steps = &seen.findings[0].repair.as_ref().unwrap().steps;
+    let [Step::WriteCommit(record)] = steps.as_slice() else {
+        panic!("{steps:?}");
+    };
+    assert_eq!(
+        (record.batch_id.0, record.end, record.facts.rows),
+        (247, offset(2480), Some(0))
+    );
+    assert_eq!(record.last_with_rows.map(|batch| batch.0), Some(246));
+}
+
+#[test]
+fn facts_that_differ_or_come_twice_are_told() {
+    let mut evidence = whole(250);
+    let batches = &mut evidence.rows.as_mut().unwrap().batches;
+    batches.get_mut(&249).unwrap()[0].rows = Some(2);
+    batches.get_mut(&240).unwrap().push(facts(240));
+    batches.remove(&30);
+    let mut found = codes(&evidence);
+    found.sort_unstable();
+    let wanted =
+        [Code::FactsRowsMissing, Code::FactsDouble, Code::FactsDisagree].map(|code| (code, Severity::NeedsPerson));
+    assert_eq!(found, wanted);
+}
+
+#[test]
+fn an_owner_number_that_goes_down_is_two_owners() {
+    let entry = |owner| LogEntry {
+        ours: true,
+        txns: vec![("orders#owner".to_owned(), owner)],
+        ..LogEntry::default()
+    };
+    let mut evidence = whole(250);
+    let bronze = Arc::get_mut(&mut evidence.bronze).unwrap();
+    bronze.entries = [(1001, Ok(entry(4))), (1002, Ok(entry(5))), (1003, Ok(entry(5)))].into();
+    assert_eq!(codes(&evidence), []);
+    let bronze = Arc::get_mut(&mut evidence.bronze).unwrap();
+    bronze.entries.insert(1004, Ok(entry(4)));
+    assert_eq!(codes(&evidence), [(Code::NumbersWentDown, Severity::NeedsPerson)]);
+}
+
+#[test]
+fn a_verdict_may_not_be_ahead_of_what_is_there() {
+    let row = |end: i64| ControlRow {
+        table_name: "/b".into(),
+        finalized_until: Some(UtcMicros(offset(end).commit_ts.0).truncated(60_000_000)),
+        end_lsn: Some(offset(end).lsn),
+        ..ControlRow::default()
+    };
+    let mut evidence = whole(250);
+    evidence.verdict = Some(Some(row(2510)));
+    assert_eq!(codes(&evidence), []);
+    evidence.verdict = Some(Some(row(2400)));
+    assert_eq!(codes(&evidence), [(Code::VerdictBehind, Severity::RunMends)]);
+    evidence.verdict = Some(Some(row(2511)));
+    assert_eq!(codes(&evidence), [(Code::VerdictAhead, Severity::NeedsPerson)]);
+    evidence.verdict = Some(None);
+    assert_eq!(codes(&evidence), [(Code::ControlMissing, Severity::RunMends)]);
+}
+
+#[test]
+fn codes_are_told_apart_by_their_text() {
+    let mut texts: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
+    texts.sort_unstable();
+    texts.dedup();
+    assert_eq!(texts.len(), Code::ALL.len());
+    let guide = include_str!("../../../docs/guides/recovery.md");
+    for text in texts {
+        assert!(guide.contains(&format!("`{text}`")), "{text} is not in the guide");
+    }
+}
