@@ -14,6 +14,7 @@ mod check;
 mod components;
 mod crash;
 mod demo;
+mod doctor;
 mod errors;
 mod fanout;
 mod follow;
