@@ -41,7 +41,8 @@ pub struct Watched {
 struct Facts {
     batch: i64,
     rows: i64,
-    end_lsn: String,
+    /// `None` where a batch was closed before the stream had got anywhere: it sorts below every LSN.
+    end_lsn: Option<String>,
 }
 
 impl Watched {
@@ -114,7 +115,11 @@ impl Watched {
                 facts.rows
             );
         }
-        let ends: Vec<&String> = facts.iter().map(|facts| &facts.end_lsn).collect();
+        let ends: Vec<Option<&String>> = facts.iter().map(|facts| facts.end_lsn.as_ref()).collect();
+        ensure!(
+            facts.iter().all(|facts| facts.end_lsn.is_some() || facts.rows == 0),
+            "a batch with rows has no end in the facts"
+        );
         ensure!(ends.is_sorted(), "the facts' ends go back: {ends:?}");
         let Some((finalized_until, end_lsn)) = control else {
             ensure!(
@@ -139,7 +144,7 @@ impl Watched {
             bronze.len()
         );
         ensure!(
-            end_lsn.as_ref() <= ends.last().copied(),
+            end_lsn.as_ref() <= ends.last().copied().flatten(),
             "the verdict says {end_lsn:?}, and the facts end at {:?}",
             ends.last()
         );
@@ -244,7 +249,7 @@ impl Watched {
                 Ok(Facts {
                     batch: number(&batches[row]).ok_or("a facts row without batch_id")?,
                     rows: number(&counts[row]).ok_or("a facts row without rows")?,
-                    end_lsn: ends[row].clone().ok_or("a facts row without end_lsn")?,
+                    end_lsn: ends[row].clone(),
                 })
             })
             .collect()

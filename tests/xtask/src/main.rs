@@ -40,7 +40,7 @@ fn main() -> Result<()> {
             test(rest)
         }
         Some("schedules") => {
-            setup::run(setup::For::Tests)?;
+            setup::run(setup::For::Demo)?;
             schedules::run(rest)
         }
         Some("deny") => {
