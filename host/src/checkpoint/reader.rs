@@ -152,6 +152,8 @@ impl CheckpointReader {
 
     /// Where the stream is.
     pub fn latest(&self) -> Result<CheckpointState, CheckpointError> {
+        // Plans first: under a lease, the owner before may still end a batch and plan the next one while this is read.
+        let plans = self.plan_ids()?;
         let commits = self.commit_ids()?;
         let last_committed = match commits.last() {
             Some(newest) => Some(self.commit(*newest)?),
@@ -168,11 +170,7 @@ impl CheckpointReader {
             }
         }
         let done = commits.last().copied();
-        let newest_plan = self
-            .plan_ids()?
-            .into_iter()
-            .filter(|(batch_id, _)| Some(*batch_id) > done)
-            .max();
+        let newest_plan = plans.into_iter().filter(|(batch_id, _)| Some(*batch_id) > done).max();
         let open = match newest_plan {
             Some((batch_id, attempt)) => Some(self.plan(batch_id, attempt)?),
             None => None,
@@ -200,12 +198,14 @@ impl CheckpointReader {
 
     /// The plan of the last batch, when that batch was closed without being read: the stream is not where the plan ends.
     pub fn closed_plan(&self, last: &CommitRecord) -> Result<Option<PlannedBatch>, CheckpointError> {
-        let planned = (last.batch_id, last.attempt);
-        if last.delta_version.is_some() || !self.plan_ids()?.contains(&planned) {
+        if !last.is_closed() {
             return Ok(None);
         }
-        let plan = self.plan(planned.0, planned.1)?;
-        Ok(Some(plan).filter(|plan| plan.end.lsn != last.end.lsn))
+        let attempts = self.plan_ids()?;
+        let newest = attempts.into_iter().rfind(|(batch_id, _)| *batch_id == last.batch_id);
+        newest
+            .map(|(batch_id, attempt)| self.plan(batch_id, attempt))
+            .transpose()
     }
 
     /// The commits that are newer than a batch, oldest first: what the facts table may lack.

@@ -136,11 +136,23 @@ impl CommitRecord {
         Some(self.end).filter(|end| !end.lsn.is_zero())
     }
 
+    /// Whether the batch was closed without being read.
+    pub fn is_closed(&self) -> bool {
+        self.attempt == CLOSED
+    }
+
     /// The chain that the stream last ran with; `None` when it never ran one.
     pub fn chain_run(&self) -> Option<&str> {
         Some(self.chain.as_str()).filter(|chain| !chain.is_empty())
     }
 }
+
+/// Attempts that a batch can have: its quarantine rows are numbered `batch × 1000 + attempt`.
+pub const ATTEMPTS: u32 = 1000;
+
+/// What a batch that was closed without being read has in place of an attempt. None is ever planned under this number, so
+/// quarantine rows of the attempts that there were count for nothing.
+pub const CLOSED: u32 = ATTEMPTS;
 
 /// The end of a batch that was closed where the stream began.
 pub const BEFORE_THE_FIRST: Offset = Offset {

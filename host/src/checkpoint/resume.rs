@@ -91,6 +91,15 @@ pub enum StateError {
         /// The batch.
         batch: BatchId,
     },
+    /// A batch without rows was done, as the facts table says, and its record is gone.
+    #[error(
+        "batch {batch} was done without rows, as the facts table says, and the checkpoint has lost commits/{batch}.json: \
+         `sluice doctor --repair` writes it again from the facts, or restore it from a backup"
+    )]
+    RecordLost {
+        /// The batch.
+        batch: BatchId,
+    },
     /// A batch was begun anew as often as its numbers allow.
     #[error(
         "batch {batch} has had {attempts} attempts, and there can be no more: restore the configuration that its newest \

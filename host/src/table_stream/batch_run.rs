@@ -158,6 +158,7 @@ impl OpenTable {
         let mut failures = 0;
         // An attempt whose reply was lost may be in bronze.
         let mut look = replayed;
+        let mut moved = false;
         let (facts, replaced_texts) = loop {
             let done = async {
                 if look && let Some(facts) = self.in_bronze(&planned).await? {
@@ -167,6 +168,8 @@ impl OpenTable {
             };
             match done.await {
                 Ok(done) => break done,
+                // The late commit of an attempt of this batch, of a process that is gone: the look at bronze tells.
+                Err(StreamError::Lake(LakeError::Moved { .. })) if replayed && !moved => moved = true,
                 Err(error) => self.pause(error, &mut failures).await?,
             }
             look = true;

@@ -1,15 +1,12 @@
 //! What becomes of a batch that an earlier run planned and did not end, and whether the chain may go on: by what earlier
 //! runs left and by what the configuration says now. `docs/decisions/0009` has the table of cases.
 
-use crate::checkpoint::{CommitRecord, PlannedBatch, StateError};
+use crate::checkpoint::{ATTEMPTS, CommitRecord, PlannedBatch, StateError};
 use crate::config::{OnTransformChange, TableSettings};
 use crate::identity::{BatchId, CaptureInstance};
 use crate::transform::{Chain, Provenance};
 
 use super::StreamError;
-
-/// Attempts that a batch can have: its quarantine rows are numbered `batch × 1000 + attempt`.
-const ATTEMPTS: u32 = 1000;
 
 /// What earlier runs left in the checkpoint.
 #[derive(Clone, Copy)]
@@ -20,6 +17,8 @@ pub(super) struct Left<'a> {
     pub(super) last: Option<&'a CommitRecord>,
     /// The newest batch with rows that is done.
     pub(super) last_with_rows: Option<BatchId>,
+    /// The newest batch that the facts table has.
+    pub(super) facts: Option<BatchId>,
 }
 
 /// How the open batch goes on, if there is one.
@@ -87,6 +86,10 @@ fn decide(
     }
     if reasons.is_empty() {
         return Ok(Course::AsPlanned);
+    }
+    // It was done once, without rows, and its record is lost. What was told of it cannot be told otherwise.
+    if left.facts >= Some(open.batch_id) {
+        return Err(StateError::RecordLost { batch: open.batch_id }.into());
     }
     let attempt = open.attempt + 1;
     if attempt >= ATTEMPTS {
@@ -197,6 +200,7 @@ mod tests {
             open,
             last,
             last_with_rows: rows.then_some(BatchId(6)),
+            facts: Some(BatchId(6)),
         };
         decide(policy, &CaptureInstance("dbo_t".to_owned()), &now, left)
     }
@@ -278,6 +282,32 @@ mod tests {
         let course = decided(OnTransformChange::Continue, Some(&open), Some(&done("a")), true).unwrap();
         assert_eq!(course, Course::AsPlanned);
         assert!(decided(OnTransformChange::Fail, Some(&open), Some(&done("a")), true).is_err());
+    }
+
+    #[test]
+    fn a_batch_that_facts_tell_of_is_not_planned_anew() {
+        let now = InForce {
+            digest: "b",
+            described: "no transform".to_owned(),
+        };
+        let (changed, same) = (planned("a", "dbo_t", 0), planned("b", "dbo_t", 0));
+        let decided = |open| {
+            let left = Left {
+                open: Some(open),
+                last: None,
+                last_with_rows: None,
+                facts: Some(BatchId(7)),
+            };
+            decide(
+                OnTransformChange::Continue,
+                &CaptureInstance("dbo_t".to_owned()),
+                &now,
+                left,
+            )
+        };
+        let error = decided(&changed).unwrap_err().to_string();
+        assert!(error.contains("commits/7.json") && error.contains("doctor"), "{error}");
+        assert_eq!(decided(&same).unwrap(), Course::AsPlanned);
     }
 
     #[test]

@@ -191,6 +191,7 @@ impl OpenTable {
             open: self.open_batch.as_ref(),
             last: ended.as_deref().or(last.as_ref()),
             last_with_rows: self.last_with_rows,
+            facts: self.last_facts.facts.map(BatchId),
         };
         if let Course::Anew { attempt, reason } = course(&self.settings, self.instance(), &self.chain, left)? {
             ended = self.plan_anew(attempt, reason).await?.or(ended);

@@ -54,6 +54,8 @@ pub(crate) async fn standing(
         open: state.open.as_ref(),
         last: state.last_committed.as_ref(),
         last_with_rows: state.last_with_rows,
+        // A look at the facts is the run's.
+        facts: None,
     };
     let course = course(settings, &shape.capture_instance, chain, left)?;
     let target = settings.target.display().to_string();

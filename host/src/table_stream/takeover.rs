@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use crate::checkpoint::{
-    BEFORE_THE_FIRST, Checkpoint, CheckpointError, CheckpointReader, CheckpointState, CommitRecord, FORMAT,
-    HostWatcher, LeaseState, Outcome, Owner, PlannedBatch, ProcessLease, Resume, StreamIdentity, reconcile,
+    BEFORE_THE_FIRST, CLOSED, Checkpoint, CheckpointError, CheckpointReader, CheckpointState, CommitRecord, FORMAT,
+    HostWatcher, LeaseState, Outcome, Owner, PlannedBatch, ProcessLease, Resume, StateError, StreamIdentity, reconcile,
 };
 use crate::config::{OwnershipSettings, TableSettings};
+use crate::error::{Classify as _, ErrorKind};
 use crate::facts::FactsRow;
 use crate::identity::BatchId;
 use crate::lake::{BronzeTable, LakeError};
@@ -135,8 +136,16 @@ pub(super) async fn settle(
 ) -> Result<(Checkpoint, CheckpointState, Resume), StreamError> {
     let mut moves = 0;
     loop {
-        // Nobody is fenced off for a checkpoint that cannot go on.
-        let (_, resume) = compare(&checkpoint, bronze, facts).await?;
+        // Nobody is fenced off for a checkpoint that cannot go on. Until the claim the owner before may write, and what is
+        // read one after the other need not fit.
+        let resume = match compare(&checkpoint, bronze, facts).await {
+            Ok((_, resume)) => resume,
+            Err(error) if error.kind() == ErrorKind::State && moves < MOVES => {
+                moves += 1;
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         if let Resume::Replay {
             planned,
             already_in_bronze: true,
@@ -158,6 +167,16 @@ pub(super) async fn settle(
         already_in_bronze: false,
     } = &resume
     {
+        // Facts tell of it, so it was done, and its record is lost.
+        if facts >= Some(planned.batch_id) {
+            return Err(StateError::RecordLost {
+                batch: planned.batch_id,
+            }
+            .into());
+        }
+        // Only what was planned under a lower number may be closed, because only its planner can no longer commit. This
+        // process may itself have slept since its claim, and the plan be its successor's.
+        bronze.check_owner(checkpoint.fencing()).await?;
         let from = checkpoint.taken_from().unwrap_or_default();
         let record = closed(shared, settings, planned, &state, from);
         let message = format!(
@@ -235,7 +254,7 @@ fn closed(
     CommitRecord {
         format: FORMAT,
         batch_id: planned.batch_id,
-        attempt: planned.attempt,
+        attempt: CLOSED,
         delta_version: None,
         last_with_rows: state.last_with_rows,
         end: planned.start.unwrap_or(BEFORE_THE_FIRST),

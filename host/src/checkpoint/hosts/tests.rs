@@ -10,7 +10,8 @@ use super::*;
 use crate::checkpoint::records::FORMAT;
 use crate::checkpoint::samples::{commit_record, identity, offset, planned};
 use crate::checkpoint::{
-    BEFORE_THE_FIRST, Checkpoint, CheckpointError, CheckpointReader, CommitRecord, Owner, Resume, Running, reconcile,
+    BEFORE_THE_FIRST, CLOSED, Checkpoint, CheckpointError, CheckpointReader, CommitRecord, Owner, Resume, Running,
+    reconcile,
 };
 use crate::error::{Classify as _, ErrorKind};
 use crate::identity::BatchId;
@@ -368,6 +369,7 @@ fn a_closed_batch_leaves_the_stream_where_it_was() {
     checkpoint.plan(&planned(0, 0)).unwrap();
     let closed = |n: i64, end| CommitRecord {
         end,
+        attempt: CLOSED,
         ..commit_record(n, None)
     };
     assert!(checkpoint.close(&closed(0, BEFORE_THE_FIRST)).unwrap());
@@ -383,7 +385,7 @@ fn a_closed_batch_leaves_the_stream_where_it_was() {
     assert_eq!(next(state), BatchId(1));
     // What the owner before recorded stands.
     checkpoint.plan(&planned(1, 0)).unwrap();
-    checkpoint.commit(&closed(1, offset(20))).unwrap();
+    checkpoint.commit(&commit_record(1, None)).unwrap();
     assert!(!checkpoint.close(&closed(1, offset(10))).unwrap());
     let state = checkpoint.latest().unwrap();
     assert_eq!(
