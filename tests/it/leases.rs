@@ -200,6 +200,8 @@ async fn a_process_that_slept_before_its_commit_is_refused_by_bronze() {
         error.contains(&by) && error.contains("has taken this table over"),
         "{error}"
     );
+    let fence = format!("is owned under fencing number {}", owner(&project)["fencing"]);
+    assert!(error.contains(&fence), "the fence comes before all else: {error}");
     assert_eq!(ids(&project), [1, 2, 3, 4]);
     let (fences, last) = (fences(&project), owner(&project)["fencing"].as_i64());
     assert!(fences.contains(&held) && fences.last().copied() == last, "{fences:?}");
