@@ -154,6 +154,9 @@ pub const ATTEMPTS: u32 = 1000;
 /// quarantine rows of the attempts that there were count for nothing.
 pub const CLOSED: u32 = ATTEMPTS;
 
+/// How the `detail` of its facts row begins.
+pub const CLOSED_DETAIL: &str = "closed: ";
+
 /// The end of a batch that was closed where the stream began.
 pub const BEFORE_THE_FIRST: Offset = Offset {
     lsn: Lsn([0; 10]),

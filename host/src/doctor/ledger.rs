@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::evidence::{Evidence, events_id, facts_id};
 use super::subject::Subject;
-use crate::checkpoint::{BEFORE_THE_FIRST, CommitRecord, FORMAT, PlannedBatch};
+use crate::checkpoint::{BEFORE_THE_FIRST, CLOSED, CLOSED_DETAIL, CommitRecord, FORMAT, PlannedBatch};
 use crate::facts::FactsRow;
 use crate::identity::BatchId;
 use crate::lsn::{Offset, UtcMicros};
@@ -296,6 +296,13 @@ impl<'a> Ledger<'a> {
             let detail = facts.detail.as_deref()?.strip_prefix("attempt ")?;
             detail.split_once(':')?.0.parse().ok()
         };
+        if facts
+            .detail
+            .as_deref()
+            .is_some_and(|detail| detail.starts_with(CLOSED_DETAIL))
+        {
+            return CLOSED;
+        }
         in_bronze.or_else(planned).or_else(told).unwrap_or(0)
     }
 

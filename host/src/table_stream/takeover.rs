@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use crate::checkpoint::{
-    BEFORE_THE_FIRST, CLOSED, Checkpoint, CheckpointError, CheckpointReader, CheckpointState, CommitRecord, FORMAT,
-    HostWatcher, LeaseState, Outcome, Owner, PlannedBatch, ProcessLease, Resume, StateError, StreamIdentity, reconcile,
+    BEFORE_THE_FIRST, CLOSED, CLOSED_DETAIL, Checkpoint, CheckpointError, CheckpointReader, CheckpointState,
+    CommitRecord, FORMAT, HostWatcher, LeaseState, Outcome, Owner, PlannedBatch, ProcessLease, Resume, StateError,
+    StreamIdentity, reconcile,
 };
 use crate::config::{OwnershipSettings, TableSettings};
 use crate::error::{Classify as _, ErrorKind};
@@ -243,7 +244,7 @@ fn closed(
         duration_ms: Some(0),
         end_lsn: planned.start.map(|start| start.lsn),
         end_commit_ts: planned.start.map(|start| start.commit_ts),
-        detail: Some(format!("closed: taken over from {from}")),
+        detail: Some(format!("{CLOSED_DETAIL}taken over from {from}")),
         target: Some(settings.target.display().to_string()),
         transform: last.and_then(|record| record.facts.transform.clone()),
         rows_quarantined: Some(0),
