@@ -20,6 +20,9 @@ mod writer;
 pub use error::CheckpointError;
 pub use hosts::{Ended, HostWatcher, Lease, LeaseLost, LeaseState, Outcome, ProcessLease, look};
 pub use reader::{CheckpointReader, CheckpointState, Running};
-pub use records::{ATTEMPTS, BEFORE_THE_FIRST, CLOSED, CLOSED_DETAIL, CommitRecord, FORMAT, InstanceRange, Owner, PlannedBatch, StreamIdentity};
+pub use records::{
+    ATTEMPTS, BEFORE_THE_FIRST, CLOSED, CLOSED_DETAIL, CommitRecord, FORMAT, InstanceRange, Owner, PlannedBatch,
+    StreamIdentity,
+};
 pub use resume::{Resume, StateError, expect_whole, reconcile};
 pub use writer::Checkpoint;

@@ -174,7 +174,9 @@ const NOTHING_DONE: &str = "nothing is done yet: a run begins at the first recor
 fn describe_standing(standing: &Standing) -> String {
     let mut text = match (&standing.last, standing.has_bronze) {
         (Some((batch, Some(end))), _) => format!("batch {batch} is done, up to {} ({})", end.lsn, end.commit_ts),
-        (Some((batch, None)), _) => format!("batch {batch} is done, without rows, and a run begins at the first change"),
+        (Some((batch, None)), _) => {
+            format!("batch {batch} is done, without rows, and a run begins at the first change")
+        }
         (None, true) => format!("{NOTHING_DONE}; the bronze table is there and fits"),
         (None, false) => NOTHING_DONE.to_owned(),
     };

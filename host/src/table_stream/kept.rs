@@ -20,13 +20,18 @@ pub(super) async fn tell(shared: &Shared, settings: &TableSettings, error: &Stre
         return;
     }
     let location = settings.checkpoint.display().to_string();
-    let kept = tokio::task::spawn_blocking(move || kept(&location)).await.unwrap_or_default();
+    let kept = tokio::task::spawn_blocking(move || kept(&location))
+        .await
+        .unwrap_or_default();
     if kept.is_empty() {
         return;
     }
     shared.tell(Event::Warning {
         capture_instance: settings.capture_instance.clone(),
-        message: format!("the checkpoint keeps the components of the last chain: {}", kept.join(", ")),
+        message: format!(
+            "the checkpoint keeps the components of the last chain: {}",
+            kept.join(", ")
+        ),
     });
 }
 

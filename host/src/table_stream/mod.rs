@@ -42,13 +42,13 @@ use crate::source::{AskPool, Catalog, Poll, PollState, Poller, StreamPool};
 use crate::transform::{Engine, KeyRing};
 use crate::verdict::VerdictWriter;
 
+pub(crate) use course::{Course, plugin_name};
 pub use error::StreamError;
-pub use takeover::Hosts;
 use open::OpenTable;
 pub(crate) use open::specs;
 use position::Next;
-pub(crate) use course::{Course, plugin_name};
 pub(crate) use standing::{Standing, standing};
+pub use takeover::Hosts;
 
 /// What all streams of a process share.
 pub struct Shared {
