@@ -26,6 +26,6 @@ mod output;
 mod ownership;
 mod replay;
 mod retries;
+mod schedules;
 mod state;
 mod types;
-mod schedules;

@@ -93,6 +93,7 @@ fn show_repaired(before: &Examination, repaired: &Repaired, json: bool) {
                 "capture_instance": before.capture_instance,
                 "backup": repaired.backup,
                 "done": repaired.done,
+                "error": null,
             })
         );
         if repaired.backup.is_some() {
@@ -121,8 +122,9 @@ fn show_refused(before: &Examination, error: &str, json: bool) {
             serde_json::json!({
                 "type": "repaired",
                 "capture_instance": before.capture_instance,
-                "error": error,
+                "backup": null,
                 "done": [],
+                "error": error,
             })
         ),
         false => complain!(
