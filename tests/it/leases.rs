@@ -9,6 +9,8 @@ use sluice_test_guests::component;
 
 use crate::harness::{Held, Project, Run, Running, Server, commits, rows_of};
 
+/// Where a process is waited for that does not renew its lease, and the others have to keep theirs, also on a busy machine.
+const LEASE: &str = "6s";
 const ORDER: [&str; 4] = ["_start_lsn", "_command_id", "_seqval", "_operation"];
 
 /// A table `dbo.t`, one beside it that is not read, and streams under leases.
@@ -147,7 +149,7 @@ async fn who_renews_its_lease_keeps_its_streams_and_gives_them_back_at_the_end()
     let left = std::fs::read_dir(project.path().join("hosts"))
         .expect("a folder")
         .count();
-    assert_eq!(left, 1, "the lock for turns alone");
+    assert_eq!(left, 2, "the folder's name and the lock for turns alone");
     insert(&server, 3..=3).await;
     assert_eq!(project.once().ok().of_type("warning").len(), 0);
     assert_eq!(ids(&project), [1, 2, 3]);
@@ -176,7 +178,7 @@ async fn a_killed_process_of_this_machine_is_not_waited_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_slept_before_its_commit_is_refused_by_bronze() {
-    let (server, project) = set_up("1s", "").await;
+    let (server, project) = set_up(LEASE, "").await;
     insert(&server, 1..=1).await;
     project.once().ok();
     insert(&server, 2..=3).await;
@@ -217,7 +219,7 @@ async fn a_process_that_slept_before_its_commit_is_refused_by_bronze() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_of_another_machine_is_waited_for_and_its_first_batch_closed() {
-    let (server, project) = set_up("1s", "").await;
+    let (server, project) = set_up(LEASE, "").await;
     insert(&server, 1..=2).await;
     assert!(project.kill_at(failpoint::FILES_STAGED));
     let file = leases(&project).remove(0);
@@ -244,6 +246,49 @@ async fn a_process_of_another_machine_is_waited_for_and_its_first_batch_closed()
     insert(&server, 3..=3).await;
     project.once().ok();
     assert_eq!(ids(&project), [1, 2, 3]);
+}
+
+/// The lease that the only process that was killed left behind is one of another machine from here on.
+fn moved_to_another_machine(project: &Project) -> PathBuf {
+    let file = leases(project).remove(0);
+    let mut lease = json(&file);
+    lease["boot_id"] = "of another machine".into();
+    std::fs::write(&file, lease.to_string()).expect("written");
+    file
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_loses_its_lease_while_it_waits_for_another_ends_with_code_7() {
+    let (server, project) = set_up("12s", "").await;
+    insert(&server, 1..=1).await;
+    assert!(project.kill_at(failpoint::FILES_STAGED));
+    let left = moved_to_another_machine(&project);
+    let mut run = Running::start(&project, &["--once"]);
+    run.until_type("warning");
+    let own = leases(&project).into_iter().find(|file| *file != left);
+    std::fs::remove_file(own.expect("its own lease")).expect("removed");
+    let failed = run.until_type("failed");
+    let error = failed["error"].as_str().expect("text");
+    assert!(error.contains("this process has lost its tables"), "{error}");
+    assert_eq!(run.code(), Some(7));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_nothing_names_the_owner_each_process_of_the_folder_is_waited_for() {
+    let (server, project) = set_up(LEASE, "").await;
+    insert(&server, 1..=2).await;
+    assert!(project.kill_at(failpoint::FILES_STAGED));
+    moved_to_another_machine(&project);
+    std::fs::remove_file(project.lake().join("checkpoints/dbo_t/owner.json")).expect("removed");
+    let run = project.once().ok();
+    let warnings = warnings(&run);
+    assert!(
+        warnings[0].contains("does not say who ran this table") && warnings[1].contains("is closed without rows"),
+        "{warnings:?}"
+    );
+    assert_eq!(ids(&project), [1, 2]);
+    assert_eq!(facts(&project).len(), 2);
+    assert_eq!(owner(&project)["taken_from"], Value::Null);
 }
 
 /// A process sleeps after it compared the fence for the last time and before it records the batch, which has no rows. The
@@ -274,7 +319,7 @@ async fn closed_under_a_sleeper(server: &Server, project: &Project) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_that_the_chain_left_nothing_of_is_recorded_by_one_process() {
     let (server, project) = set_up(
-        "1s",
+        LEASE,
         "[[table.transform]]\nplugin = \"badguest\"\nconfig = { behave = \"drop-updates\" }\n",
     )
     .await;
@@ -287,7 +332,7 @@ async fn a_batch_that_the_chain_left_nothing_of_is_recorded_by_one_process() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_position_without_changes_is_recorded_by_one_process() {
-    let (server, project) = set_up("1s", "").await;
+    let (server, project) = set_up(LEASE, "").await;
     insert(&server, 1..=1).await;
     project.once().ok();
     server.exec("sales", "INSERT INTO dbo.beside VALUES (1, N'x')").await;

@@ -81,6 +81,55 @@ pub enum CheckpointError {
         /// The file of its lease.
         file: PathBuf,
     },
+    /// The owner's lease is in a folder that is not seen from here.
+    #[error(
+        "{place} was run by {owner}, whose lease {} is in a folder that is not seen from here, so nobody can say that this \
+         process is gone: name that folder, as this machine sees it, in [ownership] hosts (mode = \"lease\"). if the folder \
+         is gone, make sure that the process is, and remove owner.json from the checkpoint", file.display()
+    )]
+    HostsUnseen {
+        /// The checkpoint.
+        place: String,
+        /// The process.
+        owner: String,
+        /// The file of its lease, as that process sees it.
+        file: PathBuf,
+    },
+    /// A process ran the stream under a lease that was ended, and it may wake up.
+    #[error(
+        "{place} was run by {owner}, whose lease {} ran out, and it may wake up: end that process. if its machine is \
+         surely gone, remove that file", file.display()
+    )]
+    MayWake {
+        /// The checkpoint.
+        place: String,
+        /// The process.
+        owner: String,
+        /// The file of its lease.
+        file: PathBuf,
+    },
+    /// The stream was taken over from a process that may wake up, and its open batch is not settled.
+    #[error(
+        "{place} was taken over from {from}, which may wake up, and the one that took it over did not get as far as to \
+         settle that: run the table first, which does it"
+    )]
+    Unsettled {
+        /// The checkpoint.
+        place: String,
+        /// The process that may wake up.
+        from: String,
+    },
+    /// `owner.json` names nobody, and there are processes that may run the stream.
+    #[error(
+        "{} names no owner, and {leases} may run this table: stop that process. if its machine is surely gone, remove the \
+         lease's file", file.display()
+    )]
+    OwnerUnknown {
+        /// `owner.json`.
+        file: PathBuf,
+        /// The processes and the files of their leases.
+        leases: String,
+    },
     /// This process may not go on with its streams.
     #[error(
         "this process has lost its tables: {0}. another process can have taken them over. nothing is lost or doubled; \

@@ -26,7 +26,8 @@ pub const ADVICE_PLAN: &str = "restore it from a backup; remove it only when bro
                                below the batch, which is then planned anew";
 pub const ADVICE_COMMIT: &str = "remove it: the batch is replayed under its plan, and bronze's transaction id keeps it from \
                                  being written twice";
-pub const ADVICE_OWNER: &str = "remove it: it only says who ran the stream last";
+pub const ADVICE_OWNER: &str = "it says who runs the stream: make sure that no process does, on this or another machine, \
+                                and remove it then";
 
 /// Only this one field of any file, to tell a newer format from damage.
 #[derive(serde::Deserialize)]

@@ -7,6 +7,7 @@
 
 mod error;
 pub(crate) mod files;
+mod hold;
 mod hosts;
 mod reader;
 mod records;
@@ -18,6 +19,8 @@ mod tests;
 mod writer;
 
 pub use error::CheckpointError;
+pub(crate) use hold::{lock_unowned, owner_unknown};
+pub(crate) use hosts::others;
 pub use hosts::{Ended, HostWatcher, Lease, LeaseLost, LeaseState, Outcome, ProcessLease, look};
 pub use reader::{CheckpointReader, CheckpointState, Running};
 pub use records::{

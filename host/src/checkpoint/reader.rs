@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::CheckpointError;
 use super::files;
-use super::hosts::{self, LeaseState};
+use super::hosts::{self, Lease, LeaseState};
 use super::records::{CommitRecord, Owner, PlannedBatch, StreamIdentity};
 use crate::identity::BatchId;
 use crate::lake::{LakeError, Location};
@@ -37,6 +37,7 @@ pub enum Running {
 #[derive(Clone, Debug)]
 pub struct CheckpointReader {
     root: PathBuf,
+    hosts: Option<PathBuf>,
 }
 
 impl CheckpointReader {
@@ -49,7 +50,23 @@ impl CheckpointReader {
         })?;
         Ok(CheckpointReader {
             root: root.to_path_buf(),
+            hosts: None,
         })
+    }
+
+    /// With the folder of the leases that the configuration names, if it names one: an owner's lease is looked for there
+    /// first.
+    #[must_use]
+    pub fn with_hosts(self, hosts: Option<&Path>) -> CheckpointReader {
+        CheckpointReader {
+            hosts: hosts.map(Path::to_path_buf),
+            ..self
+        }
+    }
+
+    /// The folder of the leases that the configuration names.
+    pub fn hosts(&self) -> Option<&Path> {
+        self.hosts.as_deref()
     }
 
     /// The folder.
@@ -102,35 +119,54 @@ impl CheckpointReader {
                 false => Running::Nobody,
             });
         };
-        let state = match self.lease_of(&owner, None)? {
-            Some((_, state)) => state,
-            None if locked => return Ok(Running::By(owner.to_string())),
-            None => return Ok(Running::Nobody),
+        let (folder, state) = match self.lease_of(&owner, None) {
+            Ok(Some(found)) => found,
+            Ok(None) if locked => return Ok(Running::By(owner.to_string())),
+            Ok(None) => return Ok(Running::Nobody),
+            // It may run: nothing here says that it does not.
+            Err(CheckpointError::HostsUnseen { file, .. }) => {
+                return Ok(Running::By(format!(
+                    "{owner}, as far as is known: the folder of its lease {} is not seen from here",
+                    file.display()
+                )));
+            }
+            Err(error) => return Err(error),
         };
+        let file = |lease: &Lease| hosts::lease_file(&folder, &lease.id).display().to_string();
         Ok(match state {
             LeaseState::Missing | LeaseState::Dead(_) => Running::Nobody,
-            LeaseState::Held(lease) => Running::By(format!("{owner}, lease renewed at {}", lease.renewed_at)),
+            LeaseState::Held(lease) => Running::By(format!(
+                "{owner}, lease renewed at {} ({})",
+                lease.renewed_at,
+                file(&lease)
+            )),
             LeaseState::Ended(lease) => {
+                let file = file(&lease);
                 let ended = lease
                     .ended
                     .map(|ended| format!(": {} ended it at {}", ended.by, ended.at));
-                Running::RanOut(format!("{owner}, whose lease ran out{}", ended.unwrap_or_default()))
+                Running::RanOut(format!(
+                    "{owner}, whose lease ran out{} ({file})",
+                    ended.unwrap_or_default()
+                ))
             }
         })
     }
 
     /// The folder and the state of the lease that an owner runs the stream under. `hosts` is where leases are by the
-    /// configuration.
+    /// configuration, where the reader was not told. Fails when the file is not there and no folder that is seen from here
+    /// is surely the owner's.
     pub fn lease_of(
         &self,
         owner: &Owner,
         hosts: Option<&Path>,
     ) -> Result<Option<(PathBuf, LeaseState)>, CheckpointError> {
-        let (Some(id), Some(folder)) = (&owner.lease, hosts::folder_of(hosts, owner)) else {
-            return Ok(None);
-        };
-        let state = hosts::look(&folder, id)?;
-        Ok(Some((folder, state)))
+        hosts::lease_of_owner(&self.root, hosts.or(self.hosts()), owner)
+    }
+
+    /// Whether a batch was ever planned or recorded here.
+    pub fn has_batches(&self) -> Result<bool, CheckpointError> {
+        Ok(!self.plan_ids()?.is_empty() || !self.commit_ids()?.is_empty())
     }
 
     /// Whether a process of this machine holds the lock.

@@ -182,6 +182,9 @@ pub struct Owner {
     /// The folder of the lease, as that process sees it.
     #[serde(default)]
     pub hosts: Option<PathBuf>,
+    /// The name that this folder has in itself, because its path can be another one, or lead elsewhere, on another machine.
+    #[serde(default)]
+    pub hosts_id: Option<String>,
     /// Whom the stream was taken over from, as long as that process may wake up in the midst of a batch: until the owner has
     /// committed its claim and closed that batch. Who takes the stream over before that has the same to do.
     #[serde(default)]

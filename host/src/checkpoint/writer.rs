@@ -1,14 +1,14 @@
 //! The checkpoint in the hands of the one process that runs the stream.
 
 use std::collections::HashSet;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::File;
 use std::sync::Arc;
-use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
 use super::files;
-use super::hosts::{self, LeaseState, ProcessLease};
+use super::hold::{LOCK_ATTEMPTS, LOCK_ATTEMPTS_LEASED, expect_lease_over, take_lock};
+use super::hosts::ProcessLease;
 use super::records::{CommitRecord, FORMAT, Owner, PlannedBatch, StreamIdentity};
 use super::{CheckpointError, CheckpointReader, CheckpointState};
 use crate::identity::{BatchId, host_name};
@@ -17,13 +17,7 @@ use crate::lake::durable::{self, Published};
 use crate::lsn::UtcMicros;
 
 /// Batches that are kept after they are done.
-const KEPT: usize = 100;
-/// A reader that looks whether the stream runs holds the lock for an instant, a process that takes the stream over under a
-/// lease for a few writes.
-const LOCK_ATTEMPTS: u32 = 5;
-const LOCK_ATTEMPTS_LEASED: u32 = 50;
-const LOCK_PAUSE: Duration = Duration::from_millis(40);
-
+pub(crate) const KEPT: usize = 100;
 /// A checkpoint that this process owns. Clones share the ownership; it ends with the last of them, or with the process.
 /// Calls block on local files: run them off the runtime's threads, as [`Checkpoint::open`] says.
 #[derive(Clone, Debug)]
@@ -103,9 +97,13 @@ impl Checkpoint {
             since: UtcMicros::now(),
             lease: lease.map(|lease| lease.id().to_owned()),
             hosts: lease.map(|lease| lease.hosts().to_path_buf()),
+            hosts_id: lease.map(|lease| lease.hosts_id().to_owned()),
             taken_from: match before {
                 Some(before) if may_wake => Some(format!("{before}, whose lease ran out")),
                 Some(before) => before.taken_from,
+                None if may_wake => {
+                    Some("a process that owner.json no longer named, and whose lease ran out".to_owned())
+                }
                 None => None,
             },
         };
@@ -138,10 +136,15 @@ impl Checkpoint {
     /// The claim is committed and the batch closed, so it no longer matters whether the owner before wakes up.
     pub fn settled(&mut self) -> Result<(), CheckpointError> {
         match self.owner.taken_from {
-            Some(_) => self.replace_owner(Owner {
-                taken_from: None,
-                ..self.owner.clone()
-            }),
+            Some(_) => {
+                let owner = Owner {
+                    taken_from: None,
+                    ..self.owner.clone()
+                };
+                self.write_owner(&owner, Number::Claimed)?;
+                self.owner = owner;
+                Ok(())
+            }
             None => Ok(()),
         }
     }
@@ -151,10 +154,14 @@ impl Checkpoint {
         matches!(self.hold, Hold::Lease(_))
     }
 
-    /// The process that has taken the stream over, if one has.
+    /// The process that has taken the stream over, if one has; or that counted to the same fencing number at the same time,
+    /// where locks do not reach. Bronze says which of those two has it.
     pub fn successor(&self) -> Result<Option<Owner>, CheckpointError> {
-        let there = self.reader.owner()?;
-        Ok(there.filter(|owner| owner.fencing > self.owner.fencing))
+        Ok(self.reader.owner()?.filter(|there| self.is_foreign(there)))
+    }
+
+    fn is_foreign(&self, there: &Owner) -> bool {
+        there.fencing > self.owner.fencing || (there.fencing == self.owner.fencing && there.lease != self.owner.lease)
     }
 
     /// Fails when this process has lost its lease.
@@ -168,11 +175,13 @@ impl Checkpoint {
     /// Takes a fencing number above the one that bronze has, if it does not have one: `owner.json` can have been lost.
     pub fn fence_above(&mut self, recorded: Option<i64>) -> Result<i64, CheckpointError> {
         if let Some(recorded) = recorded.filter(|recorded| *recorded >= self.owner.fencing) {
-            self.replace_owner(Owner {
+            let owner = Owner {
                 fencing: recorded + 1,
                 since: UtcMicros::now(),
                 ..self.owner.clone()
-            })?;
+            };
+            self.write_owner(&owner, Number::Counted)?;
+            self.owner = owner;
         }
         Ok(self.owner.fencing)
     }
@@ -200,7 +209,20 @@ impl Checkpoint {
                 return Err(CheckpointError::Conflict { file });
             }
         }
-        Ok(())
+        self.stay_named()
+    }
+
+    /// `owner.json` names this process still, or a successor. It can be lost, or name a process that counted to the same
+    /// number and was refused by bronze: whoever looks for the owner would then take this one for gone.
+    fn stay_named(&self) -> Result<(), CheckpointError> {
+        if !self.is_leased() {
+            return Ok(());
+        }
+        match self.reader.owner() {
+            Ok(Some(there)) if there.fencing > self.owner.fencing || there.lease == self.owner.lease => Ok(()),
+            Ok(_) | Err(CheckpointError::Damaged { .. }) => self.write_owner(&self.owner, Number::Claimed),
+            Err(error) => Err(error),
+        }
     }
 
     /// Writes that a batch which bronze lacks is closed without being read. What is there under its number stands: the owner
@@ -280,14 +302,22 @@ impl Checkpoint {
     }
 
     /// Writes `owner.json` anew, if it is still this process that it names.
-    fn replace_owner(&mut self, owner: Owner) -> Result<(), CheckpointError> {
+    fn write_owner(&self, owner: &Owner, number: Number) -> Result<(), CheckpointError> {
         let file = self.reader.root().join(files::OWNER);
         let _turn = match &self.hold {
             Hold::Lock(_) => None,
             Hold::Lease(_) => {
                 let turn = take_lock(&self.reader, LOCK_ATTEMPTS_LEASED)?;
                 self.check_lease()?;
-                if let Some(successor) = self.successor()? {
+                let there = match self.reader.owner() {
+                    Err(CheckpointError::Damaged { .. }) => None,
+                    there => there?,
+                };
+                let is_over = |there: &Owner| match number {
+                    Number::Counted => self.is_foreign(there),
+                    Number::Claimed => there.fencing > self.owner.fencing,
+                };
+                if let Some(successor) = there.filter(is_over) {
                     return Err(CheckpointError::TakenOver {
                         place: self.reader.root().display().to_string(),
                         owner: successor.to_string(),
@@ -296,10 +326,17 @@ impl Checkpoint {
                 Some(turn)
             }
         };
-        files::replace_json(&file, &owner)?;
-        self.owner = owner;
-        Ok(())
+        files::replace_json(&file, owner)
     }
+}
+
+/// How this process has its fencing number.
+#[derive(Clone, Copy)]
+enum Number {
+    /// It counted to it. Another can have done so at the same time, and goes on when it was the later.
+    Counted,
+    /// Bronze, or the record of a batch, has it from this process.
+    Claimed,
 }
 
 /// Makes the folders and takes the lock; the checkpoint is that of `identity` then.
@@ -314,46 +351,6 @@ fn prepare(reader: &CheckpointReader, identity: &StreamIdentity, attempts: u32) 
         return Err(files::damaged(&file, "it is gone".to_owned(), files::ADVICE_STREAM));
     }
     Ok(lock)
-}
-
-/// The lease under which the last owner ran the stream has to be over; this process has the lock and watches nobody.
-/// Whether that owner may wake up.
-fn expect_lease_over(reader: &CheckpointReader, owner: &Owner) -> Result<bool, CheckpointError> {
-    match reader.lease_of(owner, None)? {
-        None | Some((_, LeaseState::Missing | LeaseState::Dead(_))) => Ok(false),
-        Some((_, LeaseState::Ended(_))) => Ok(true),
-        Some((hosts, LeaseState::Held(lease))) => Err(CheckpointError::Leased {
-            place: reader.root().display().to_string(),
-            owner: owner.to_string(),
-            file: hosts::lease_file(&hosts, &lease.id),
-        }),
-    }
-}
-
-fn take_lock(reader: &CheckpointReader, attempts: u32) -> Result<File, CheckpointError> {
-    let path = reader.root().join(files::LOCK);
-    let failed = |error| CheckpointError::from(LakeError::io("lock", &path, error));
-    let file = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path)
-        .map_err(failed)?;
-    for _ in 0..attempts {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
-            Err(TryLockError::Error(error)) => return Err(failed(error)),
-        }
-    }
-    let owner = match reader.owner() {
-        Ok(Some(owner)) => owner.to_string(),
-        _ => "a process that has not written its name yet".to_owned(),
-    };
-    Err(CheckpointError::Owned {
-        place: reader.root().display().to_string(),
-        owner,
-    })
 }
 
 /// Removes what a crash left half-written; the stream is ours, so nobody who may go on with it is writing it.

@@ -41,7 +41,7 @@ pub(super) async fn run(args: ConfigArgs) -> Result<(), Failure> {
     let mut failed: Vec<(ErrorKind, String)> = Vec::new();
     for table in &settings.tables {
         say!("\n{}", table.capture_instance);
-        match check_table(&catalog, &mut asker, &engine, &keys, table).await {
+        match check_table(&catalog, &mut asker, &engine, &keys, (table, &settings.ownership)).await {
             Ok((source, opened, standing)) => print_table(table, &source, &opened, &standing, &pool),
             Err(error) => {
                 say!("  error: {}", chain(&error));
@@ -78,11 +78,11 @@ async fn check_table(
     asker: &mut Asker,
     engine: &Arc<Engine>,
     keys: &KeyRing,
-    table: &TableSettings,
+    (table, ownership): (&TableSettings, &OwnershipSettings),
 ) -> Result<(TableSource, Chain, Standing), StreamError> {
     let source = catalog.open_table(asker, &table.capture_instance).await?;
     let opened = Chain::open(engine, &source.shape, &specs(table), keys, &table.protect)?;
-    let standing = standing(table, &catalog.database, &source.shape, &opened).await?;
+    let standing = standing(table, ownership, &catalog.database, &source.shape, &opened).await?;
     if let Some((_, Some(end))) = standing.last {
         check_history(asker, &source.shape.capture_instance, end).await?;
     }

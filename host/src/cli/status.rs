@@ -1,6 +1,7 @@
 //! `sluice status`: how far each table is, from its checkpoint and the control table. Needs no source.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use clap::Args;
 use serde::Serialize;
@@ -64,7 +65,7 @@ pub(super) async fn run(args: StatusArgs) -> Result<(), Failure> {
             control.insert(location.clone(), ControlTable::read(&location).await?);
         }
         let rows = control.get(&location).map(Vec::as_slice).unwrap_or_default();
-        let status = status_of(table, rows, &mut failed);
+        let status = status_of(table, settings.ownership.hosts(), rows, &mut failed);
         all.push(status);
     }
     if args.json {
@@ -94,7 +95,12 @@ pub(super) async fn run(args: StatusArgs) -> Result<(), Failure> {
     }
 }
 
-fn status_of(table: &TableSettings, control: &[ControlRow], failed: &mut Vec<(ErrorKind, String)>) -> TableStatus {
+fn status_of(
+    table: &TableSettings,
+    hosts: Option<&Path>,
+    control: &[ControlRow],
+    failed: &mut Vec<(ErrorKind, String)>,
+) -> TableStatus {
     let target = table.target.display().to_string();
     let row = control.iter().find(|row| row.table_name == target);
     let mut status = TableStatus {
@@ -116,7 +122,7 @@ fn status_of(table: &TableSettings, control: &[ControlRow], failed: &mut Vec<(Er
         error: None,
         target,
     };
-    if let Err(error) = read_checkpoint(table, &mut status) {
+    if let Err(error) = read_checkpoint(table, hosts, &mut status) {
         failed.push((error.kind(), table.capture_instance.0.clone()));
         status.status = "unreadable".to_owned();
         status.error = Some(chain(&error));
@@ -124,8 +130,12 @@ fn status_of(table: &TableSettings, control: &[ControlRow], failed: &mut Vec<(Er
     status
 }
 
-fn read_checkpoint(table: &TableSettings, status: &mut TableStatus) -> Result<(), CheckpointError> {
-    let reader = CheckpointReader::new(&table.checkpoint.display().to_string())?;
+fn read_checkpoint(
+    table: &TableSettings,
+    hosts: Option<&Path>,
+    status: &mut TableStatus,
+) -> Result<(), CheckpointError> {
+    let reader = CheckpointReader::new(&table.checkpoint.display().to_string())?.with_hosts(hosts);
     if reader.identity()?.is_none() {
         return Ok(());
     }

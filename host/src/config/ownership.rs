@@ -28,6 +28,14 @@ pub enum OwnershipSettings {
 }
 
 impl OwnershipSettings {
+    /// The folder of the leases, where there is one.
+    pub fn hosts(&self) -> Option<&Path> {
+        match self {
+            OwnershipSettings::Lock => None,
+            OwnershipSettings::Lease { hosts, .. } => Some(hosts),
+        }
+    }
+
     pub(super) fn parse(mut section: Section<'_>, base: &Path) -> Result<OwnershipSettings, ConfigError> {
         let leased = match section.string("mode")? {
             None | Some("lock") => false,
@@ -64,9 +72,9 @@ impl OwnershipSettings {
 
     /// The folder of the leases is nobody else's, lies in no table or checkpoint, and has none in it.
     pub(super) fn expect_apart(&self, tables: &[TableSettings]) -> Result<(), ConfigError> {
-        match self {
-            OwnershipSettings::Lock => Ok(()),
-            OwnershipSettings::Lease { hosts, .. } => locations::expect_apart("ownership.hosts", hosts, tables),
+        match self.hosts() {
+            None => Ok(()),
+            Some(hosts) => locations::expect_apart("ownership.hosts", hosts, tables),
         }
     }
 }

@@ -95,14 +95,19 @@ pub async fn run_table(shared: Arc<Shared>, settings: TableSettings) -> Result<T
     let mut table = loop {
         match OpenTable::open(&shared, &settings).await {
             Ok(table) => break table,
-            Err(error) => match shared.pause(&settings.capture_instance, error, &mut failures).await {
-                Ok(()) => {}
-                Err(StreamError::Stopped) => return Ok(open::summary(&settings, Vec::new())),
-                Err(error) => {
-                    kept::tell(&shared, &settings, &error).await;
-                    return Err(error);
-                }
-            },
+            Err(error) => {
+                let error = match shared.pause(&settings.capture_instance, error, &mut failures).await {
+                    Ok(()) => continue,
+                    // All streams are also asked to stop when this process loses its lease.
+                    Err(StreamError::Stopped) => match takeover::expect_own_lease(&shared).await {
+                        Ok(()) => return Ok(open::summary(&settings, Vec::new())),
+                        Err(lost) => lost,
+                    },
+                    Err(error) => error,
+                };
+                kept::tell(&shared, &settings, &error).await;
+                return Err(error);
+            }
         }
     };
     let streamed = match stream(&shared, &settings, &mut table).await {

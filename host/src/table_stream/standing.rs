@@ -1,7 +1,9 @@
 //! Where a table stands by what earlier runs left, and whether it may go on from there. Nothing is written.
 
+use std::path::Path;
+
 use crate::checkpoint::{CheckpointReader, Running};
-use crate::config::TableSettings;
+use crate::config::{OwnershipSettings, TableSettings};
 use crate::identity::BatchId;
 use crate::lake::BronzeTable;
 use crate::lsn::Offset;
@@ -34,14 +36,16 @@ pub(crate) struct Standing {
 /// does not fit.
 pub(crate) async fn standing(
     settings: &TableSettings,
+    ownership: &OwnershipSettings,
     database: &str,
     shape: &TableShape,
     chain: &Chain,
 ) -> Result<Standing, StreamError> {
     let wanted = identity(settings, database, shape);
     let location = settings.checkpoint.display().to_string();
+    let hosts = ownership.hosts().map(Path::to_path_buf);
     let (state, owner) = blocking(move || {
-        let reader = CheckpointReader::new(&location)?;
+        let reader = CheckpointReader::new(&location)?.with_hosts(hosts.as_deref());
         reader.expect(&wanted)?;
         let owner = match reader.running()? {
             Running::By(owner) => Some(owner),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::checkpoint::{
     BEFORE_THE_FIRST, CLOSED, CLOSED_DETAIL, Checkpoint, CheckpointError, CheckpointReader, CheckpointState,
     CommitRecord, FORMAT, HostWatcher, LeaseState, Outcome, Owner, PlannedBatch, ProcessLease, Resume, StateError,
-    StreamIdentity, reconcile,
+    StreamIdentity, others, owner_unknown, reconcile,
 };
 use crate::config::{OwnershipSettings, TableSettings};
 use crate::error::{Classify as _, ErrorKind};
@@ -60,15 +60,18 @@ pub(super) async fn take(
     };
     loop {
         let (place, wanted) = (location.clone(), identity.clone());
-        let (reader, owner) = blocking(move || {
-            let reader = CheckpointReader::new(&place)?;
+        let folder = hosts.lease.hosts().to_path_buf();
+        let (reader, owner, is_lost) = blocking(move || {
+            let reader = CheckpointReader::new(&place)?.with_hosts(Some(&folder));
             reader.expect(&wanted)?;
             let owner = reader.owner()?;
-            Ok((reader, owner))
+            let is_lost = owner.is_none() && reader.has_batches()?;
+            Ok((reader, owner, is_lost))
         })
         .await?;
         let may_wake = match &owner {
             Some(owner) => expect_over(shared, hosts, settings, reader, owner).await?,
+            None if is_lost => expect_all_over(shared, hosts, settings, reader).await?,
             None => false,
         };
         let (place, wanted, lease) = (location.clone(), identity.clone(), Arc::clone(&hosts.lease));
@@ -93,9 +96,9 @@ async fn expect_over(
         // An earlier try of this process to open the stream.
         return Ok(false);
     }
-    let (own, whose) = (hosts.lease.hosts().to_path_buf(), owner.clone());
+    let whose = owner.clone();
     let place = reader.root().display().to_string();
-    let looked = blocking(move || reader.lease_of(&whose, Some(&own))).await?;
+    let looked = blocking(move || reader.lease_of(&whose, None)).await?;
     let (folder, lease) = match looked {
         // The lock says whether an owner without a lease runs.
         None | Some((_, LeaseState::Missing | LeaseState::Dead(_))) => return Ok(false),
@@ -105,8 +108,10 @@ async fn expect_over(
     shared.tell(Event::Warning {
         capture_instance: settings.capture_instance.clone(),
         message: format!(
-            "owned by {owner}: waiting to see whether its lease is renewed; if it is not, it is taken over in at most {:?}",
-            lease.duration()
+            "owned by {owner}: waiting to see whether its lease is renewed; if it is not, it is taken over in at most {:?} \
+             ({})",
+            lease.duration(),
+            folder.join(format!("{}.json", lease.id)).display()
         ),
     });
     let outcome = tokio::select! {
@@ -122,6 +127,55 @@ async fn expect_over(
             file: folder.join(format!("{}.json", lease.id)),
         }
         .into()),
+    }
+}
+
+/// `owner.json` is lost, and each process that has a lease may be the one that it named: all of them have to be over. Whether
+/// one of them may wake up.
+async fn expect_all_over(
+    shared: &Shared,
+    hosts: &Hosts,
+    settings: &TableSettings,
+    reader: CheckpointReader,
+) -> Result<bool, StreamError> {
+    let (folder, own) = (hosts.lease.hosts().to_path_buf(), hosts.lease.id().to_owned());
+    let others = blocking(move || others(&folder, Some(&own))).await?;
+    let folder = hosts.lease.hosts();
+    let mut may_wake = false;
+    let mut held = Vec::new();
+    for state in others {
+        match state {
+            LeaseState::Held(lease) => held.push(lease),
+            LeaseState::Ended(_) => may_wake = true,
+            LeaseState::Missing | LeaseState::Dead(_) => {}
+        }
+    }
+    if !held.is_empty() {
+        shared.tell(Event::Warning {
+            capture_instance: settings.capture_instance.clone(),
+            message: format!(
+                "the checkpoint does not say who ran this table: waiting to see which of {} leases in {} are renewed",
+                held.len(),
+                folder.display()
+            ),
+        });
+    }
+    let watched = futures::future::join_all(held.iter().map(|lease| hosts.watcher.watch(folder, &lease.id)));
+    let outcomes = tokio::select! {
+        outcomes = watched => outcomes,
+        () = shared.stop.cancelled() => return Err(StreamError::Stopped),
+    };
+    let mut alive = Vec::new();
+    for outcome in outcomes {
+        match outcome? {
+            Outcome::Gone => {}
+            Outcome::RanOut(_) => may_wake = true,
+            Outcome::Renewed(lease) => alive.push(LeaseState::Held(lease)),
+        }
+    }
+    match alive.is_empty() {
+        true => Ok(may_wake),
+        false => Err(owner_unknown(&reader, folder, &alive).into()),
     }
 }
 
@@ -280,27 +334,31 @@ pub(super) async fn ended(table: &OpenTable, streamed: Result<(), StreamError>) 
         },
         Err(error) => error,
     };
-    let by_another = matches!(
+    let refused = matches!(
         &error,
         StreamError::Lake(LakeError::Fenced { .. } | LakeError::Moved { .. })
-            | StreamError::Checkpoint(
-                CheckpointError::Conflict { .. }
-                    | CheckpointError::LeaseLost { .. }
-                    | CheckpointError::TakenOver { .. }
-            )
+            | StreamError::Checkpoint(CheckpointError::Conflict { .. } | CheckpointError::TakenOver { .. })
     );
-    if !by_another {
-        return Err(error);
-    }
-    let checkpoint = table.checkpoint.clone();
-    // Where `owner.json` cannot be read, the error at hand says enough.
+    let (checkpoint, fencing) = (table.checkpoint.clone(), table.checkpoint.fencing());
+    // Whatever ended the stream: a process that lost it says nothing about the table. Where `owner.json` cannot be read,
+    // the error at hand says enough.
     match blocking(move || checkpoint.successor()).await {
-        Ok(Some(owner)) => Err(StreamError::TakenOver {
+        // Of two that counted to one number, bronze refused one.
+        Ok(Some(owner)) if owner.fencing > fencing || refused => Err(StreamError::TakenOver {
             by: owner.to_string(),
             error: Box::new(error),
         }),
         _ => Err(error),
     }
+}
+
+/// This process may go on with its streams: under a lease, as long as it is its own.
+pub(super) async fn expect_own_lease(shared: &Shared) -> Result<(), StreamError> {
+    let Some(hosts) = &shared.hosts else {
+        return Ok(());
+    };
+    let lease = Arc::clone(&hosts.lease);
+    blocking(move || lease.check().map_err(CheckpointError::LeaseLost)).await
 }
 
 impl OpenTable {

@@ -3,8 +3,8 @@
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
@@ -19,6 +19,8 @@ use crate::lsn::UtcMicros;
 
 /// Renewals in the time of a lease.
 const BEATS: u32 = 3;
+/// For how long a process that ends waits for its lease to be given back.
+const GOODBYE: Duration = Duration::from_secs(5);
 
 /// Why this process may not go on with its streams.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -54,12 +56,15 @@ pub enum LeaseLost {
 #[derive(Debug)]
 pub struct ProcessLease {
     kept: Arc<Kept>,
-    renewer: Option<JoinHandle<()>>,
+    /// Closed when the renewing thread has given the lease back.
+    gave_back: Mutex<Receiver<()>>,
 }
 
 #[derive(Debug)]
 struct Kept {
     hosts: PathBuf,
+    /// The name that the folder has in itself.
+    hosts_id: String,
     id: String,
     lease: Duration,
     last: Mutex<Last>,
@@ -89,12 +94,14 @@ impl ProcessLease {
     pub fn start(hosts: &Path, lease: Duration) -> Result<ProcessLease, CheckpointError> {
         files::create_folder(hosts)?;
         let id = uuid::Uuid::new_v4().to_string();
+        let hosts_id = lease::ensure_name(hosts)?;
         // Nobody sees the lock file before its lock is taken.
         let turn = lease::turn(hosts)?;
         if turn.is_some() {
             sweep(hosts)?;
         }
-        let life = lock_for_life(&lease::life_file(hosts, &id))?;
+        let life_file = lease::life_file(hosts, &id);
+        let life = lock_for_life(&life_file)?;
         let now = UtcMicros::now();
         let first = Lease {
             format: FORMAT,
@@ -112,10 +119,14 @@ impl ProcessLease {
         let origin = Instant::now();
         let bytes = lease::to_bytes(hosts, &first)?;
         let file = lease::lease_file(hosts, &id);
-        durable::publish_new(&file, &bytes).map_err(|error| LakeError::io("write", &file, error))?;
+        if let Err(error) = durable::publish_new(&file, &bytes) {
+            let _ = files::remove(&life_file);
+            return Err(LakeError::io("write", &file, error).into());
+        }
         drop(turn);
         let kept = Arc::new(Kept {
             hosts: hosts.to_path_buf(),
+            hosts_id,
             id,
             lease,
             last: Mutex::new(Last {
@@ -132,13 +143,18 @@ impl ProcessLease {
             life,
         });
         let renewing = Arc::clone(&kept);
-        let renewer = std::thread::Builder::new()
+        let (until_given_back, gave_back) = channel();
+        std::thread::Builder::new()
             .name("lease".to_owned())
-            .spawn(move || renewing.keep())
+            .spawn(move || {
+                renewing.keep();
+                renewing.give_back();
+                drop::<Sender<()>>(until_given_back);
+            })
             .map_err(|error| LakeError::io("start the thread that renews", &file, error))?;
         Ok(ProcessLease {
             kept,
-            renewer: Some(renewer),
+            gave_back: Mutex::new(gave_back),
         })
     }
 
@@ -150,6 +166,11 @@ impl ProcessLease {
     /// The folder of the leases.
     pub fn hosts(&self) -> &Path {
         &self.kept.hosts
+    }
+
+    /// The name that this folder has in itself.
+    pub fn hosts_id(&self) -> &str {
+        &self.kept.hosts_id
     }
 
     /// Whether this process may go on with its streams. Costs nothing while the lease is fresh. One that is not (the
@@ -192,22 +213,29 @@ impl ProcessLease {
         self.kept.renew(&mut lock(&self.kept.last))?;
         Ok(self.kept.lost.get().is_none())
     }
+
+    /// Does something while the folder does not answer to a renewal.
+    pub(in crate::checkpoint) fn while_a_renewal_hangs(self, work: impl FnOnce(ProcessLease)) {
+        let kept = Arc::clone(&self.kept);
+        let hangs = lock(&kept.last);
+        // The renewing thread waits for what the hanging renewal has.
+        std::thread::sleep(kept.lease);
+        work(self);
+        drop(hangs);
+    }
 }
 
 impl Drop for ProcessLease {
+    /// Waits until the lease is given back, but for no folder that does not answer: this can be one of the threads that
+    /// everything else runs on, and the process is to end.
     fn drop(&mut self) {
         *lock(&self.kept.given_back) = true;
         self.kept.wake.notify_all();
         self.kept.over.cancel();
-        if let Some(renewer) = self.renewer.take() {
-            // A panic of it is over as well.
-            let _ = renewer.join();
+        if !matches!(self.kept.lost.get(), Some(LeaseLost::NotRenewed { .. })) {
+            // That the thread is over, also by a panic, is an answer as well.
+            let _ = lock(&self.gave_back).recv_timeout(self.kept.lease.min(GOODBYE));
         }
-        // No stream is left, so this process is gone as far as others are concerned, also when somebody ended the lease.
-        // What cannot be removed is found dead, or runs out.
-        let _ = files::remove(&lease::lease_file(&self.kept.hosts, &self.kept.id));
-        let _ = files::remove(&lease::life_file(&self.kept.hosts, &self.kept.id));
-        let _ = self.kept.life.unlock();
     }
 }
 
@@ -234,6 +262,17 @@ impl Kept {
                 Err(_) => self.lease / (BEATS * BEATS),
             };
         }
+    }
+
+    /// Removes the files, once no stream is left: this process is gone then as far as others are concerned, also when
+    /// somebody ended the lease. What cannot be removed is found dead, or runs out.
+    fn give_back(&self) {
+        let given_back = lock(&self.given_back);
+        let waited = self.wake.wait_while(given_back, |given_back| !*given_back);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        let _ = files::remove(&lease::lease_file(&self.hosts, &self.id));
+        let _ = files::remove(&lease::life_file(&self.hosts, &self.id));
+        let _ = self.life.unlock();
     }
 
     /// Writes the next beat. That the lease is lost is no error here.
@@ -339,6 +378,14 @@ fn sweep(hosts: &Path) -> Result<(), CheckpointError> {
             files::remove(&hosts.join(name))?;
         }
         files::remove(&lease::life_file(hosts, id))?;
+    }
+    for id in names.iter().filter_map(|name| name.strip_suffix(".lock")) {
+        // Of a process that ended between its two files. Should it only be about to write the second, nothing is lost but
+        // that its death can be seen at once.
+        let life = lease::life_file(hosts, id);
+        if !lease::lease_file(hosts, id).exists() && File::open(&life).is_ok_and(|file| file.try_lock().is_ok()) {
+            files::remove(&life)?;
+        }
     }
     Ok(())
 }

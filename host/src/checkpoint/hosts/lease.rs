@@ -16,6 +16,11 @@ use crate::lsn::UtcMicros;
 
 const ADVICE: &str = "remove it when its process is surely gone; a process that still runs stops its tables then";
 
+/// The file with the folder's own name.
+const NAME: &str = "id";
+const ADVICE_NAME: &str =
+    "remove it while no process runs under a lease of this folder: the next one gives the folder a name";
+
 /// How long a replacement waits for its turn on this machine.
 const TURN: Duration = Duration::from_millis(250);
 const TURN_PAUSE: Duration = Duration::from_millis(5);
@@ -92,13 +97,75 @@ pub fn look(hosts: &Path, id: &str) -> Result<LeaseState, CheckpointError> {
     Ok(read(hosts, id)?.0)
 }
 
-/// The folder with the lease of an owner: `hosts`, unless it is only in the folder that the owner named.
-pub(in crate::checkpoint) fn folder_of(hosts: Option<&Path>, owner: &Owner) -> Option<PathBuf> {
-    let id = owner.lease.as_deref()?;
-    let named = owner.hosts.as_deref();
-    let holds = |folder: &&Path| lease_file(folder, id).exists();
-    let folder = hosts.filter(holds).or(named.filter(holds)).or(hosts).or(named);
-    folder.map(Path::to_path_buf)
+/// The lease of an owner, and the folder that it is in: `hosts`, or the one that the owner named. `place` is the checkpoint.
+///
+/// That there is no such file says that the lease was given back only where the folder is surely the owner's. Another
+/// machine, or a container, can have it elsewhere, or have another folder under the same path.
+pub(in crate::checkpoint) fn lease_of_owner(
+    place: &Path,
+    hosts: Option<&Path>,
+    owner: &Owner,
+) -> Result<Option<(PathBuf, LeaseState)>, CheckpointError> {
+    let Some(id) = owner.lease.as_deref() else {
+        return Ok(None);
+    };
+    let named = owner.hosts.as_deref().filter(|named| Some(*named) != hosts);
+    let folders = || hosts.into_iter().chain(named);
+    for folder in folders() {
+        match look(folder, id)? {
+            LeaseState::Missing => {}
+            state => return Ok(Some((folder.to_path_buf(), state))),
+        }
+    }
+    for folder in folders() {
+        let is_it = match &owner.hosts_id {
+            Some(wanted) => name_of(folder)?.as_ref() == Some(wanted),
+            // Of a sluice that gave its folder no name: its path, and what a process under a lease leaves there.
+            None => owner.hosts.as_deref() == Some(folder) && folder.join(files::LOCK).exists(),
+        };
+        if is_it {
+            return Ok(Some((folder.to_path_buf(), LeaseState::Missing)));
+        }
+    }
+    Err(CheckpointError::HostsUnseen {
+        place: place.display().to_string(),
+        owner: owner.to_string(),
+        file: owner.hosts.clone().unwrap_or_default().join(format!("{id}.json")),
+    })
+}
+
+/// The leases that are neither given back nor of processes that are surely gone, but not `own`.
+pub(crate) fn others(hosts: &Path, own: Option<&str>) -> Result<Vec<LeaseState>, CheckpointError> {
+    let mut found = Vec::new();
+    for name in files::names(hosts)? {
+        match name.strip_suffix(".json") {
+            Some(id) if Some(id) != own && !durable::is_staged_name(&name) => match look(hosts, id)? {
+                LeaseState::Missing | LeaseState::Dead(_) => {}
+                state => found.push(state),
+            },
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+/// The name that a folder of leases has in itself; `None` before the first lease.
+pub(super) fn name_of(hosts: &Path) -> Result<Option<String>, CheckpointError> {
+    let bytes = bytes_of(&hosts.join(NAME))?;
+    Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()))
+}
+
+/// The same; a folder that has no name gets one.
+pub(super) fn ensure_name(hosts: &Path) -> Result<String, CheckpointError> {
+    let file = hosts.join(NAME);
+    let new = format!("{}\n", uuid::Uuid::new_v4());
+    if name_of(hosts)?.is_none() {
+        durable::publish_new(&file, new.as_bytes()).map_err(|error| LakeError::io("write", &file, error))?;
+    }
+    match name_of(hosts)? {
+        Some(name) if !name.is_empty() => Ok(name),
+        _ => Err(files::damaged(&file, "it has no name in it".to_owned(), ADVICE_NAME)),
+    }
 }
 
 /// The state of a lease, and the bytes that it was read from: a replacement is compared with them.

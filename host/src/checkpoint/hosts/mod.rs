@@ -21,4 +21,5 @@ pub use held::{LeaseLost, ProcessLease};
 pub use lease::{Ended, Lease, LeaseState, look};
 pub use watch::{HostWatcher, Outcome};
 
-pub(in crate::checkpoint) use lease::{folder_of, lease_file};
+pub(crate) use lease::others;
+pub(in crate::checkpoint) use lease::{lease_file, lease_of_owner};

@@ -11,7 +11,7 @@ use crate::checkpoint::records::FORMAT;
 use crate::checkpoint::samples::{commit_record, identity, offset, planned};
 use crate::checkpoint::{
     BEFORE_THE_FIRST, CLOSED, Checkpoint, CheckpointError, CheckpointReader, CommitRecord, Owner, Resume, Running,
-    reconcile,
+    lock_unowned, reconcile,
 };
 use crate::error::{Classify as _, ErrorKind};
 use crate::identity::BatchId;
@@ -134,7 +134,36 @@ fn an_orderly_end_leaves_nothing_and_tells_who_waits() {
         .unwrap();
     assert_eq!(runtime.block_on(lost), None);
     let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
-    assert_eq!(left.len(), 1, "the lock for turns alone: {left:?}");
+    assert_eq!(
+        left.len(),
+        2,
+        "the folder's name and the lock for turns alone: {left:?}"
+    );
+}
+
+#[test]
+fn a_folder_that_does_not_answer_keeps_no_process_from_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let lease = ProcessLease::start(folder.path(), Duration::from_millis(200)).unwrap();
+    let file = lease_file(folder.path(), lease.id());
+    // The renewal hangs: it holds what it works on until this test ends.
+    lease.while_a_renewal_hangs(|lease| {
+        drop(lease);
+        assert!(file.exists(), "nobody could give it back");
+    });
+}
+
+#[test]
+fn a_lock_without_a_lease_is_removed_by_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = start(folder.path());
+    std::fs::remove_file(lease_file(folder.path(), other.id())).unwrap();
+    let stray = life_file(folder.path(), "stray");
+    std::fs::write(&stray, b"").unwrap();
+    let lease = start(folder.path());
+    assert!(!stray.exists());
+    // One that is held, or has a lease, stays.
+    assert!(life_file(folder.path(), other.id()).exists() && life_file(folder.path(), lease.id()).exists());
 }
 
 #[test]
@@ -301,6 +330,157 @@ fn lock_and_lease_respect_each_other() {
     let locked = Checkpoint::open(&two.place, &id).unwrap();
     assert!(locked.taken_from().is_some(), "its process may wake up");
     drop((leased, locked));
+}
+
+/// What the owner is told to be when its lease is looked for in `hosts`.
+fn seen_from(two: &Two, hosts: Option<&Path>) -> Result<LeaseState, CheckpointError> {
+    let found = two.reader().with_hosts(hosts).lease_of(&two.owner(), None)?;
+    Ok(found.unwrap().1)
+}
+
+#[test]
+fn a_lease_counts_as_given_back_only_in_the_folder_that_it_was_in() {
+    let two = Two::new();
+    let third = start(&two.hosts);
+    drop(two.open(&third, None, false).unwrap());
+    // Another folder, with leases of its own, and the same one under another path.
+    let elsewhere = two.hosts.with_file_name("elsewhere");
+    let _theirs = start(&elsewhere);
+    let moved = two.hosts.with_file_name("moved");
+    assert!(matches!(
+        seen_from(&two, Some(&elsewhere)).unwrap(),
+        LeaseState::Held(_)
+    ));
+
+    // The folder is mounted elsewhere, and its path leads nowhere.
+    std::fs::rename(&two.hosts, &moved).unwrap();
+    assert!(matches!(seen_from(&two, Some(&moved)).unwrap(), LeaseState::Held(_)));
+    for hosts in [None, Some(elsewhere.as_path())] {
+        let error = seen_from(&two, hosts).unwrap_err();
+        let text = error.to_string();
+        assert_eq!(error.kind(), ErrorKind::State);
+        assert!(
+            text.contains(&lease_file(&two.hosts, third.id()).display().to_string())
+                && text.contains("not seen from here"),
+            "{text}"
+        );
+    }
+    let Running::By(words) = two.reader().running().unwrap() else {
+        panic!("nothing says that it does not run");
+    };
+    assert!(words.contains("is not seen from here"), "{words}");
+    let error = Checkpoint::open(&two.place, &identity("orders", "orders")).unwrap_err();
+    assert!(matches!(error, CheckpointError::HostsUnseen { .. }), "{error}");
+    // An empty folder under the path is another one.
+    std::fs::create_dir(&two.hosts).unwrap();
+    let error = seen_from(&two, None).unwrap_err();
+    assert!(matches!(error, CheckpointError::HostsUnseen { .. }), "{error}");
+
+    std::fs::remove_dir(&two.hosts).unwrap();
+    std::fs::rename(&moved, &two.hosts).unwrap();
+    drop(third);
+    assert_eq!(seen_from(&two, None).unwrap(), LeaseState::Missing);
+    assert_eq!(seen_from(&two, Some(&elsewhere)).unwrap(), LeaseState::Missing);
+    assert_eq!(two.reader().running().unwrap(), Running::Nobody);
+}
+
+#[test]
+fn a_repair_locks_out_who_runs_and_waits_for_who_may_wake_up() {
+    let two = Two::new();
+    let reader = two.reader().with_hosts(Some(&two.hosts));
+    let refused = || lock_unowned(&reader).map(drop).unwrap_err();
+    let third = start(&two.hosts);
+    drop(two.open(&third, None, false).unwrap());
+    assert!(matches!(refused(), CheckpointError::Leased { .. }));
+    // Nothing says who runs it, and three may.
+    let file = Path::new(&two.place).join("owner.json");
+    let whole = std::fs::read(&file).unwrap();
+    for lost in [None, Some(&whole[..9])] {
+        match lost {
+            None => std::fs::remove_file(&file).unwrap(),
+            Some(cut) => std::fs::write(&file, cut).unwrap(),
+        }
+        let error = refused();
+        let text = error.to_string();
+        assert!(matches!(error, CheckpointError::OwnerUnknown { .. }), "{text}");
+        for lease in [&two.first, &two.second, &third] {
+            assert!(
+                text.contains(&lease_file(&two.hosts, lease.id()).display().to_string()),
+                "{text}"
+            );
+        }
+    }
+    std::fs::write(&file, &whole).unwrap();
+    end(&two.hosts, third.id());
+    let error = refused();
+    assert!(
+        matches!(error, CheckpointError::MayWake { .. }) && error.to_string().contains(third.id()),
+        "{error}"
+    );
+    // Its successor ends in order, and has not settled what the sleeper may do.
+    let first = two.owner();
+    drop(two.open(&two.second, Some(&first), true).unwrap());
+    assert!(matches!(refused(), CheckpointError::Unsettled { .. }));
+    let second = two.owner();
+    two.open(&two.second, Some(&second), false).unwrap().settled().unwrap();
+    drop(two.second);
+    let lock = lock_unowned(&reader).unwrap();
+    let error = lock_unowned(&reader).map(drop).unwrap_err();
+    assert!(matches!(error, CheckpointError::Owned { .. }), "{error}");
+    drop(lock);
+}
+
+/// Two count to one number at once, as where a lock does not reach: the first is the owner, and the file names the second.
+fn counted_twice(two: &Two) -> (Checkpoint, Checkpoint) {
+    let first = two.open(&two.first, None, false).unwrap();
+    std::fs::remove_file(Path::new(&two.place).join("owner.json")).unwrap();
+    let second = two.open(&two.second, None, false).unwrap();
+    assert_eq!(first.fencing(), second.fencing());
+    (first, second)
+}
+
+#[test]
+fn of_two_that_counted_to_one_number_the_one_that_goes_on_is_named() {
+    let two = Two::new();
+    let (mut first, second) = counted_twice(&two);
+    assert_eq!(first.successor().unwrap(), Some(two.owner()));
+    // Before the claim, the later goes on.
+    let error = first.fence_above(Some(4)).unwrap_err();
+    assert!(matches!(error, CheckpointError::TakenOver { .. }), "{error}");
+    assert_eq!(two.owner().lease.as_deref(), Some(two.second.id()));
+    // The record of a batch is one's own.
+    first.plan(&planned(0, 0)).unwrap();
+    first.commit(&commit_record(0, None)).unwrap();
+    assert_eq!(two.owner().lease.as_deref(), Some(two.first.id()));
+    assert_eq!(
+        (first.successor().unwrap(), second.successor().unwrap()),
+        (None, Some(two.owner()))
+    );
+}
+
+#[test]
+fn an_owner_file_that_is_lost_is_written_again_by_who_runs() {
+    let two = Two::new();
+    let first = two.open(&two.first, None, false).unwrap();
+    let file = Path::new(&two.place).join("owner.json");
+    let owner = two.owner();
+    for (n, cut) in [(0, None), (1, Some("{"))] {
+        match cut {
+            None => std::fs::remove_file(&file).unwrap(),
+            Some(cut) => std::fs::write(&file, cut).unwrap(),
+        }
+        first.plan(&planned(n, 0)).unwrap();
+        first.commit(&commit_record(n, None)).unwrap();
+        assert_eq!(two.owner(), owner);
+    }
+    // Not over a successor.
+    let second = two.open(&two.second, Some(&owner), true).unwrap();
+    first.plan(&planned(2, 0)).unwrap();
+    first.commit(&commit_record(2, None)).unwrap();
+    assert_eq!(
+        (two.owner().fencing, two.owner().lease.as_deref()),
+        (second.fencing(), Some(two.second.id()))
+    );
 }
 
 #[test]

@@ -85,6 +85,7 @@ pub(super) fn dead_owner(table: &Subject, seen: &Evidence) -> Result<Damaged> {
         since: now,
         lease: Some(id),
         hosts: Some(hosts),
+        hosts_id: None,
         taken_from: None,
     };
     write(&table.checkpoint.join(files::OWNER), &owner)?;
