@@ -5,7 +5,7 @@ use clap::Args;
 use super::out::{complain, say};
 use super::{ConfigArgs, Failure};
 use crate::config::Settings;
-use crate::doctor::{Doctor, Examination, Finding, Repaired, Severity, Subject, repair};
+use crate::doctor::{Doctor, Examination, Finding, RepairError, Repaired, Severity, Subject, repair};
 use crate::error::{ErrorKind, chain};
 use crate::lsn::UtcMicros;
 
@@ -41,7 +41,7 @@ pub(super) async fn run(args: DoctorArgs) -> Result<(), Failure> {
                     Some(repaired.after)
                 }
                 Err(error) => {
-                    show_refused(&seen, &chain(&error), args.json);
+                    show_refused(&seen, &error, args.json);
                     None
                 }
             },
@@ -115,15 +115,16 @@ fn show_repaired(before: &Examination, repaired: &Repaired, json: bool) {
     show(&repaired.after, json);
 }
 
-fn show_refused(before: &Examination, error: &str, json: bool) {
+fn show_refused(before: &Examination, refused: &RepairError, json: bool) {
+    let error = chain(refused);
     match json {
         true => say!(
             "{}",
             serde_json::json!({
                 "type": "repaired",
                 "capture_instance": before.capture_instance,
-                "backup": null,
-                "done": [],
+                "backup": refused.backup(),
+                "done": refused.done(),
                 "error": error,
             })
         ),

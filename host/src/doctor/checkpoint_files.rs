@@ -7,7 +7,8 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 
 use crate::checkpoint::{
-    CheckpointError, CheckpointReader, CommitRecord, Owner, PlannedBatch, Running, StreamIdentity, files,
+    CheckpointError, CheckpointReader, CommitRecord, Owner, PlannedBatch, Running, StreamIdentity, files, others,
+    owner_unknown,
 };
 use crate::identity::BatchId;
 use crate::lake::durable;
@@ -40,6 +41,8 @@ pub(super) struct CheckpointFiles {
     pub(super) running: Option<String>,
     /// A process whose lease ran out.
     pub(super) ran_out: Option<String>,
+    /// That no file names the owner, and which processes may be it.
+    pub(super) may_run: Option<String>,
     /// The file of the owner's lease, when it cannot be read, and why.
     pub(super) bad_lease: Option<(PathBuf, String)>,
     pub(super) stream: Option<Seen<StreamIdentity>>,
@@ -56,8 +59,9 @@ pub(super) struct CheckpointFiles {
 
 impl CheckpointFiles {
     /// Reads what is there. An error is a file that the system does not let us read.
-    pub(super) fn read(location: &Path) -> Result<CheckpointFiles, CheckpointError> {
-        let reader = CheckpointReader::new(&location.display().to_string())?;
+    /// `hosts` is where leases are by the configuration.
+    pub(super) fn read(location: &Path, hosts: Option<&Path>) -> Result<CheckpointFiles, CheckpointError> {
+        let reader = CheckpointReader::new(&location.display().to_string())?.with_hosts(hosts);
         let root = reader.root().to_path_buf();
         let mut found = CheckpointFiles {
             stream: seen(&root.join(files::STREAM))?,
@@ -66,6 +70,7 @@ impl CheckpointFiles {
             ..CheckpointFiles::default()
         };
         found.look_who_runs(&reader)?;
+        found.look_who_may_run(&reader)?;
         found.read_commits()?;
         found.read_plans()?;
         found.read_components()?;
@@ -94,6 +99,23 @@ impl CheckpointFiles {
         }
         let unnamed = "a process whose name cannot be read".to_owned();
         self.running = reader.is_locked()?.then_some(unnamed);
+        Ok(())
+    }
+
+    /// Where no file names the owner, each process with a lease may be it.
+    fn look_who_may_run(&mut self, reader: &CheckpointReader) -> Result<(), CheckpointError> {
+        let Some(hosts) = reader
+            .hosts()
+            .filter(|_| self.owner.as_ref().and_then(Seen::whole).is_none())
+        else {
+            return Ok(());
+        };
+        match others(hosts, None) {
+            Ok(leases) if leases.is_empty() => {}
+            Ok(leases) => self.may_run = Some(owner_unknown(reader, hosts, &leases).to_string()),
+            Err(CheckpointError::Damaged { file, reason, .. }) => self.bad_lease = Some((file, reason)),
+            Err(error) => return Err(error),
+        }
         Ok(())
     }
 

@@ -40,6 +40,8 @@ pub(super) struct LogEntry {
     pub(super) ours: bool,
     pub(super) metadata: Option<Value>,
     pub(super) txns: Vec<(String, i64)>,
+    /// Whether it says how long transaction ids are kept.
+    pub(super) expires_ids: bool,
     /// Rows of the files that it added.
     pub(super) rows: i64,
     /// Whether it added or removed rows.
@@ -71,7 +73,9 @@ impl DeltaFiles {
     /// The newest versions of transaction ids. Those that a whole log tells need no other look at it.
     pub(super) async fn recorded(&self, ids: &[String]) -> Result<HashMap<String, i64>, LakeError> {
         let mut recorded = HashMap::new();
-        if self.unreadable.is_none() && !self.tells_everything() {
+        // Its readers leave out what expired.
+        let expires = self.whole().any(|(_, entry)| entry.expires_ids);
+        if self.unreadable.is_none() && (expires || !self.tells_everything()) {
             if let Some(mut log) = open(&self.folder).await? {
                 log.follow(ids).await?;
                 let found = |id: &String| Some((id.clone(), log.recorded(id)?.version));
@@ -218,8 +222,15 @@ fn list(folder: &Path) -> Result<Vec<(String, u64)>, LakeError> {
 struct Line {
     txn: Option<Txn>,
     commit_info: Option<Info>,
+    meta_data: Option<TableData>,
     add: Option<File>,
     remove: Option<File>,
+}
+
+#[derive(Deserialize)]
+struct TableData {
+    #[serde(default)]
+    configuration: HashMap<String, Option<String>>,
 }
 
 #[derive(Deserialize)]
@@ -267,6 +278,11 @@ fn parse(bytes: &[u8]) -> Result<LogEntry, String> {
             let metadata = info.user_metadata.and_then(|text| serde_json::from_str(&text).ok());
             entry.metadata = metadata.or(entry.metadata);
         }
+        if let Some(table) = line.meta_data {
+            entry.expires_ids |= table
+                .configuration
+                .contains_key("delta.setTransactionRetentionDuration");
+        }
         for file in line.add.iter().chain(&line.remove) {
             entry.changes_data |= file.data_change;
         }
@@ -289,6 +305,9 @@ mod tests {
         let entry = parse(whole.as_bytes()).unwrap();
         assert!(entry.ours && !entry.changes_data);
         assert_eq!(entry.txns, [("a".to_owned(), 3)]);
+        assert!(!entry.expires_ids);
+        let table = br#"{"metaData":{"configuration":{"delta.setTransactionRetentionDuration":"interval 1 days"}}}"#;
+        assert!(parse(table).unwrap().expires_ids);
         assert_eq!(parse(b"").unwrap_err(), "it is empty");
         assert!(
             parse(&whole.as_bytes()[..whole.len() - 5])

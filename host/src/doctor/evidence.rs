@@ -8,10 +8,10 @@ use arrow::array::RecordBatch;
 
 use super::checkpoint_files::CheckpointFiles;
 use super::delta_files::DeltaFiles;
-use super::facts_rows::{FactsRows, read_facts};
 use super::finding::{Code, Finding, Severity};
 use super::subject::Subject;
 use crate::error::chain;
+use crate::facts::{FactsRows, read_facts};
 use crate::verdict::{ControlRow, ControlTable};
 
 /// What one table left.
@@ -28,7 +28,16 @@ pub(super) struct Evidence {
     /// The stream's transaction ids in bronze and facts.
     pub(super) recorded: HashMap<String, i64>,
     /// What the system did not let us read.
-    pub(super) unreadable: Vec<Finding>,
+    pub(super) unreadable: Vec<(Part, Finding)>,
+}
+
+/// What a table leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Checkpoint,
+    Bronze,
+    Facts,
+    Control,
 }
 
 /// What tables share: facts and control are read once for all of them.
@@ -87,7 +96,7 @@ impl Evidence {
         let (control, facts) = (&subject.control_table, &subject.facts_table);
         match shared.log(control).await {
             Ok(table) => found.control = table,
-            Err(reason) => found.cannot_read(control, &reason),
+            Err(reason) => found.cannot_read(Part::Control, control, &reason),
         }
         match shared.control(control).await {
             Ok(rows) => {
@@ -95,50 +104,59 @@ impl Evidence {
                 found.verdict = Some(row.cloned());
             }
             // A damaged log is told of by its entries, and a lost file by its name.
-            Err(reason) if looks_whole(&found.control) => found.cannot_read(control, &reason),
+            Err(reason) if looks_whole(&found.control) => found.cannot_read(Part::Control, control, &reason),
             Err(_) => {}
         }
         match shared.log(facts).await {
             Ok(table) => found.facts = table,
-            Err(reason) => found.cannot_read(facts, &reason),
+            Err(reason) => found.cannot_read(Part::Facts, facts, &reason),
         }
         match shared.facts(facts).await {
             Ok(batches) => match FactsRows::of(&batches, app_id, &subject.table_name) {
                 Ok(rows) => found.rows = Some(rows),
-                Err(error) => found.cannot_read(facts, &chain(&error)),
+                Err(error) => found.cannot_read(Part::Facts, facts, &chain(&error)),
             },
-            Err(reason) if looks_whole(&found.facts) => found.cannot_read(facts, &reason),
+            Err(reason) if looks_whole(&found.facts) => found.cannot_read(Part::Facts, facts, &reason),
             Err(_) => {}
         }
         let table = Arc::clone(&found.facts);
-        found.look_up(&table, vec![facts_id(subject), events_id(subject)]).await;
-        let folder = subject.checkpoint.clone();
-        match tokio::task::spawn_blocking(move || CheckpointFiles::read(&folder)).await {
+        found
+            .look_up(Part::Facts, &table, vec![facts_id(subject), events_id(subject)])
+            .await;
+        let (folder, hosts) = (subject.checkpoint.clone(), subject.hosts.clone());
+        match tokio::task::spawn_blocking(move || CheckpointFiles::read(&folder, hosts.as_deref())).await {
             Ok(Ok(checkpoint)) => found.checkpoint = checkpoint,
-            Ok(Err(error)) => found.cannot_read(&subject.checkpoint, &chain(&error)),
-            Err(error) => found.cannot_read(&subject.checkpoint, &error.to_string()),
+            Ok(Err(error)) => found.cannot_read(Part::Checkpoint, &subject.checkpoint, &chain(&error)),
+            Err(error) => found.cannot_read(Part::Checkpoint, &subject.checkpoint, &error.to_string()),
         }
         match DeltaFiles::read(&subject.target).await {
             Ok(table) => found.bronze = Arc::new(table),
-            Err(error) => found.cannot_read(&subject.target, &chain(&error)),
+            Err(error) => found.cannot_read(Part::Bronze, &subject.target, &chain(&error)),
         }
         let table = Arc::clone(&found.bronze);
-        found.look_up(&table, vec![app_id.clone(), owner_id(subject)]).await;
+        found
+            .look_up(Part::Bronze, &table, vec![app_id.clone(), owner_id(subject)])
+            .await;
         found
     }
 
-    async fn look_up(&mut self, table: &DeltaFiles, ids: Vec<String>) {
+    async fn look_up(&mut self, part: Part, table: &DeltaFiles, ids: Vec<String>) {
         if !table.exists {
             return;
         }
         match table.recorded(&ids).await {
             Ok(recorded) => self.recorded.extend(recorded),
-            Err(error) => self.cannot_read(&table.folder, &chain(&error)),
+            Err(error) => self.cannot_read(part, &table.folder, &chain(&error)),
         }
     }
 
-    fn cannot_read(&mut self, place: &Path, reason: &str) {
-        self.unreadable.push(Finding {
+    /// Whether the whole of a part could be read, be it whole or damaged.
+    pub(super) fn knows(&self, part: Part) -> bool {
+        self.unreadable.iter().all(|(unknown, _)| *unknown != part)
+    }
+
+    pub(super) fn cannot_read(&mut self, part: Part, place: &Path, reason: &str) {
+        let finding = Finding {
             code: Code::Unreadable,
             severity: Severity::NeedsPerson,
             place: place.to_path_buf(),
@@ -146,7 +164,8 @@ impl Evidence {
             means: "what it holds is not known, so nothing can be said of it; run would stop here as well".to_owned(),
             advice: "check permissions and the disk, then run the doctor again".to_owned(),
             repair: None,
-        });
+        };
+        self.unreadable.push((part, finding));
     }
 }
 

@@ -77,6 +77,8 @@ codes! {
     StreamFileForeign = "stream-file-foreign",
     /// The checkpoint is another stream's.
     CheckpointForeign = "checkpoint-foreign",
+    /// No file names the owner, and there are processes that may be it.
+    OwnerUnknown = "owner-unknown",
     /// `owner.json` is cut or no JSON of ours.
     OwnerFileDamaged = "owner-file-damaged",
     /// Bronze has a higher owner's number than the checkpoint.
@@ -127,6 +129,8 @@ codes! {
     FactsBehind = "facts-behind",
     /// The facts table has nothing of the stream.
     FactsMissing = "facts-missing",
+    /// The facts table has rows of the stream, and no transaction id of it.
+    FactsUnnumbered = "facts-unnumbered",
     /// Rows are missing among the facts.
     FactsRowsMissing = "facts-rows-missing",
     /// A batch has two facts rows.
@@ -148,6 +152,7 @@ impl Code {
             self,
             Code::Running
                 | Code::LeaseFileDamaged
+                | Code::OwnerUnknown
                 | Code::Unreadable
                 | Code::NewerFormat
                 | Code::CheckpointForeign
@@ -168,6 +173,7 @@ impl Code {
             self,
             Code::Running
                 | Code::LeaseFileDamaged
+                | Code::OwnerUnknown
                 | Code::UnknownFile
                 | Code::Unreadable
                 | Code::NewerFormat

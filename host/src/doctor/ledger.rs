@@ -144,7 +144,10 @@ impl<'a> Ledger<'a> {
             return rebuilt;
         };
         let oldest = self.evidence.checkpoint.commits.keys().next().copied().unwrap_or(0);
-        for batch in oldest.max(done - KEPT + 1).max(0)..=done {
+        let kept = oldest.max(done - KEPT + 1).max(0);
+        // A run writes the facts of each batch that they lack from its record, so none of those may be missing.
+        let first = self.by_facts.map_or(kept, |newest| kept.min(newest + 1));
+        for batch in first..=done {
             if self.evidence.checkpoint.commit(batch).is_none() {
                 let before = self.evidence.checkpoint.commit(batch - 1);
                 let before = before.or_else(|| rebuilt.get(&(batch - 1))?.as_ref().ok());

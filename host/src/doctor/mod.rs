@@ -13,7 +13,6 @@ mod checkpoint_files;
 mod delta_files;
 mod drill;
 mod evidence;
-mod facts_rows;
 mod finding;
 mod judge;
 mod ledger;

@@ -1,21 +1,17 @@
 //! Doing what the findings propose: as the owner, after a backup, and with nothing deleted.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::collections::BTreeSet;
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use super::finding::{Examination, Step};
 use super::subject::Subject;
 use super::{examine, examine_as_owner};
-use crate::checkpoint::{CheckpointError, CheckpointReader, CommitRecord, LeaseState, files};
+use crate::checkpoint::{CheckpointError, CheckpointReader, CommitRecord, files, lock_unowned};
 use crate::error::{Classify, ErrorKind};
 use crate::facts::{FactsEntry, FactsTable};
 use crate::lake::durable::{self, Published};
 use crate::lake::{DeltaLog, LakeError, Location};
-
-/// Somebody who looks whether the stream runs holds the lock for an instant.
-const LOCK_ATTEMPTS: u32 = 5;
-const LOCK_PAUSE: Duration = Duration::from_millis(40);
 
 /// What a repair did.
 #[derive(Clone, Debug)]
@@ -41,24 +37,58 @@ pub enum RepairError {
         /// The way on.
         advice: &'static str,
     },
+    /// Somebody may run the stream, or wake up and go on with it.
+    #[error("nothing was repaired: {0}")]
+    Refused(#[source] CheckpointError),
+    /// A step failed; those before it are done.
+    #[error(
+        "the repair stopped half-way: {error}. {} what was before is in {}; run the doctor again when that is settled",
+        match done.as_slice() { [] => "no step was done;".to_owned(), done => format!("done: {};", done.join(", ")) },
+        backup.display()
+    )]
+    HalfWay {
+        /// The folder with everything as it was.
+        backup: PathBuf,
+        /// The steps that were done, in words.
+        done: Vec<String>,
+        /// What stopped it.
+        error: Box<RepairError>,
+    },
     /// A file of the checkpoint, or a table, refused.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
     /// A file appeared while the repair went on.
-    #[error("{} appeared during the repair: another process writes this checkpoint. the backup is {}", file.display(), backup.display())]
+    #[error("{} appeared during the repair: another process writes this checkpoint", file.display())]
     Raced {
         /// The file.
         file: PathBuf,
-        /// The backup.
-        backup: PathBuf,
     },
 }
 
 impl Classify for RepairError {
     fn kind(&self) -> ErrorKind {
         match self {
-            RepairError::Checkpoint(error) => error.kind(),
+            RepairError::Checkpoint(error) | RepairError::Refused(error) => error.kind(),
+            RepairError::HalfWay { error, .. } => error.kind(),
             RepairError::InUse { .. } | RepairError::Raced { .. } => ErrorKind::State,
+        }
+    }
+}
+
+impl RepairError {
+    /// The folder with everything as it was, when something was done.
+    pub fn backup(&self) -> Option<&Path> {
+        match self {
+            RepairError::HalfWay { backup, .. } => Some(backup),
+            _ => None,
+        }
+    }
+
+    /// The steps that were done all the same.
+    pub fn done(&self) -> &[String] {
+        match self {
+            RepairError::HalfWay { done, .. } => done,
+            _ => &[],
         }
     }
 }
@@ -81,16 +111,23 @@ pub async fn repair(subject: &Subject) -> Result<Repaired, RepairError> {
         });
     }
     let place = subject.checkpoint.clone();
-    let _lock = blocking(move || own(&place)).await?;
+    let hosts = subject.hosts.clone();
+    let _lock = blocking(move || own(&place, hosts.as_deref())).await?;
     // What was seen without the lock may have changed.
     let seen = examine_as_owner(subject).await;
     let (words, steps) = in_order(&seen);
     let folder = subject.checkpoint.clone();
     let backup = blocking(move || back_up(&folder)).await?;
-    write_note(subject, &backup, &words).await?;
-    for step in steps {
-        take(subject, &backup, step).await?;
-    }
+    let mut done = Vec::new();
+    let taken = match write_note(subject, &backup, &words).await {
+        Ok(()) => take_all(subject, &backup, steps, &mut done).await,
+        Err(error) => Err(error),
+    };
+    taken.map_err(|error| RepairError::HalfWay {
+        backup: backup.clone(),
+        done,
+        error: Box::new(error),
+    })?;
     Ok(Repaired {
         after: examine_as_owner(subject).await,
         backup: Some(backup),
@@ -123,7 +160,7 @@ fn in_use(place: &Path, owner: Option<String>, advice: &'static str) -> RepairEr
 }
 
 /// Moves first, so that a damaged file does not stand in the way of its successor; records oldest first, so that what is
-/// there at any time has no hole; facts last, as in a run.
+/// there at any time has no hole; facts last, as in a run. Two findings may propose the same step.
 fn in_order(seen: &Examination) -> (Vec<String>, Vec<Step>) {
     let words = seen
         .findings
@@ -136,56 +173,19 @@ fn in_order(seen: &Examination) -> (Vec<String>, Vec<Step>) {
         Step::WriteCommit(record) => (1, record.batch_id.0),
         Step::WriteFacts(_) => (2, 0),
     });
+    let (mut moved, mut written) = (BTreeSet::new(), BTreeSet::new());
+    steps.retain(|step| match step {
+        Step::MoveAside(file) => moved.insert(file.clone()),
+        Step::WriteCommit(record) => written.insert(record.batch_id),
+        Step::WriteFacts(_) => true,
+    });
     (words, steps)
 }
 
-/// The lock of the checkpoint, which a run takes as well. A stream under a lease must be nobody's.
-fn own(checkpoint: &Path) -> Result<File, RepairError> {
-    let reader = CheckpointReader::new(&checkpoint.display().to_string())?;
-    files::create_folder(reader.root())?;
-    let path = reader.root().join(files::LOCK);
-    let failed = |error| RepairError::from(LakeError::io("lock", &path, error));
-    let options = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
-    let file = options.map_err(failed)?;
-    let mut locked = false;
-    for _ in 0..LOCK_ATTEMPTS {
-        match file.try_lock() {
-            Ok(()) => {
-                locked = true;
-                break;
-            }
-            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
-            Err(TryLockError::Error(error)) => return Err(failed(error)),
-        }
-    }
-    // A damaged owner.json is among what is repaired.
-    let owner = reader.owner().ok().flatten();
-    let name = owner.as_ref().map(ToString::to_string);
-    if !locked {
-        return Err(in_use(
-            reader.root(),
-            name,
-            "stop that process first; one that is paused counts as running",
-        ));
-    }
-    match owner
-        .as_ref()
-        .map(|owner| reader.lease_of(owner, None))
-        .transpose()?
-        .flatten()
-    {
-        None | Some((_, LeaseState::Missing | LeaseState::Dead(_))) => Ok(file),
-        Some((_, LeaseState::Held(_))) => Err(in_use(
-            reader.root(),
-            name,
-            "its lease is not over: stop that process first. if its machine is surely gone, remove the lease's file",
-        )),
-        Some((_, LeaseState::Ended(_))) => Err(in_use(
-            reader.root(),
-            name,
-            "its lease ran out, and it may wake up: end that process. if its machine is surely gone, remove the lease's file",
-        )),
-    }
+/// The lock of the checkpoint, which a run takes as well. Nobody may run the stream, or wake up and go on with it.
+fn own(checkpoint: &Path, hosts: Option<&Path>) -> Result<File, RepairError> {
+    let reader = CheckpointReader::new(&checkpoint.display().to_string())?.with_hosts(hosts);
+    lock_unowned(&reader).map_err(RepairError::Refused)
 }
 
 /// A copy of the checkpoint's own files beside it; components only where they are moved there later.
@@ -236,11 +236,29 @@ async fn write_note(subject: &Subject, backup: &Path, words: &[String]) -> Resul
     Ok(())
 }
 
+async fn take_all(
+    subject: &Subject,
+    backup: &Path,
+    steps: Vec<Step>,
+    done: &mut Vec<String>,
+) -> Result<(), RepairError> {
+    for step in steps {
+        let words = match &step {
+            Step::MoveAside(file) => format!("moved {}", file.display()),
+            Step::WriteCommit(record) => format!("wrote commits/{}.json", record.batch_id),
+            Step::WriteFacts(entries) => format!("wrote {} facts rows", entries.len()),
+        };
+        take(subject, backup, step).await?;
+        done.push(words);
+    }
+    Ok(())
+}
+
 async fn take(subject: &Subject, backup: &Path, step: Step) -> Result<(), RepairError> {
     let (checkpoint, backup) = (subject.checkpoint.clone(), backup.to_path_buf());
     match step {
         Step::MoveAside(file) => blocking(move || move_aside(&checkpoint, &backup, &file)).await,
-        Step::WriteCommit(record) => blocking(move || write_commit(&checkpoint, &backup, &record)).await,
+        Step::WriteCommit(record) => blocking(move || write_commit(&checkpoint, &record)).await,
         Step::WriteFacts(entries) => write_facts(subject, entries).await,
     }
 }
@@ -259,15 +277,12 @@ fn move_aside(checkpoint: &Path, backup: &Path, file: &Path) -> Result<(), Repai
     Ok(())
 }
 
-fn write_commit(checkpoint: &Path, backup: &Path, record: &CommitRecord) -> Result<(), RepairError> {
+fn write_commit(checkpoint: &Path, record: &CommitRecord) -> Result<(), RepairError> {
     files::create_folder(&checkpoint.join(files::COMMITS))?;
     let file = files::commit_file(checkpoint, record.batch_id);
     match files::publish_json(&file, record)? {
         Published::Written => Ok(()),
-        Published::Exists => Err(RepairError::Raced {
-            file,
-            backup: backup.to_path_buf(),
-        }),
+        Published::Exists => Err(RepairError::Raced { file }),
     }
 }
 
@@ -284,4 +299,74 @@ async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(work)
         .await
         .map_err(|error| LakeError::Internal(format!("a step of the repair was cut off: {error}")))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkpoint::samples::commit_record;
+    use crate::doctor::tests::{subject, whole};
+
+    #[tokio::test]
+    async fn a_step_that_two_findings_propose_is_taken_once_and_a_failure_says_what_was_done() {
+        let folder = tempfile::tempdir().unwrap();
+        let subject = Subject {
+            checkpoint: folder.path().join("c"),
+            ..subject()
+        };
+        let backup = folder.path().join("backup");
+        for place in [&subject.checkpoint, &backup] {
+            files::create_folder(&place.join(files::COMMITS)).unwrap();
+        }
+        let broken = files::commit_file(&subject.checkpoint, crate::identity::BatchId(3));
+        std::fs::write(&broken, "{").unwrap();
+        let mut seen = super::super::judge::judge(&subject, &whole(250));
+        let finding = super::super::finding::Finding {
+            code: super::super::finding::Code::CommitFileDamaged,
+            severity: super::super::finding::Severity::Repairable,
+            place: broken.clone(),
+            what: String::new(),
+            means: String::new(),
+            advice: String::new(),
+            repair: Some(super::super::finding::Repair {
+                words: "mends".into(),
+                steps: vec![
+                    Step::WriteCommit(Box::new(commit_record(4, None))),
+                    Step::MoveAside(broken.clone()),
+                    Step::WriteCommit(Box::new(commit_record(3, None))),
+                ],
+            }),
+        };
+        seen.findings = vec![finding.clone(), finding];
+        let (_, steps) = in_order(&seen);
+        assert_eq!(steps.len(), 3, "{steps:?}");
+        // Somebody else wrote batch 4 meanwhile.
+        let other = files::commit_file(&subject.checkpoint, crate::identity::BatchId(4));
+        std::fs::write(&other, "{}").unwrap();
+        let mut done = Vec::new();
+        let error = take_all(&subject, &backup, steps, &mut done).await.unwrap_err();
+        assert!(
+            matches!(&error, RepairError::Raced { file } if *file == other),
+            "{error}"
+        );
+        assert_eq!(
+            done,
+            [format!("moved {}", broken.display()), "wrote commits/3.json".to_owned()]
+        );
+        let error = RepairError::HalfWay {
+            backup: backup.clone(),
+            done: done.clone(),
+            error: Box::new(error),
+        };
+        assert_eq!(
+            (error.backup(), error.done()),
+            (Some(backup.as_path()), done.as_slice())
+        );
+        let said = error.to_string();
+        assert!(
+            said.contains("wrote commits/3.json") && said.contains("4.json appeared"),
+            "{said}"
+        );
+        assert!(backup.join("commits/3.json").is_file());
+    }
 }

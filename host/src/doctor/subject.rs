@@ -1,6 +1,6 @@
 //! The table that is examined, and where its parts are.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::config::{Settings, TableSettings};
 use crate::identity::{AppId, CaptureInstance};
@@ -25,6 +25,8 @@ pub struct Subject {
     pub control_table: PathBuf,
     /// What facts and control call the table: its location, unless this is a copy.
     pub table_name: String,
+    /// Where the leases of its processes are, by the configuration.
+    pub hosts: Option<PathBuf>,
     /// The periods of its verdict.
     pub granularity: Granularity,
 }
@@ -41,6 +43,7 @@ impl Subject {
             facts_table: table.facts_table.clone(),
             control_table: table.control_table.clone(),
             table_name: table.target.display().to_string(),
+            hosts: settings.ownership.hosts().map(Path::to_path_buf),
             granularity: table.granularity,
         }
     }

@@ -4,20 +4,19 @@ use std::sync::Arc;
 
 use super::checkpoint_files::Seen;
 use super::delta_files::{DeltaFiles, LogEntry};
-use super::evidence::Evidence;
-use super::facts_rows::FactsRows;
+use super::evidence::{Evidence, Part};
 use super::finding::{Code, Severity, Step};
 use super::judge::judge;
 use super::ledger::Ledger;
 use super::subject::Subject;
 use crate::checkpoint::StreamIdentity;
 use crate::checkpoint::samples::{commit_record, identity, offset, planned};
-use crate::facts::FactsRow;
+use crate::facts::{FactsRow, FactsRows};
 use crate::identity::{AppId, CaptureInstance};
 use crate::lsn::UtcMicros;
 use crate::verdict::{ControlRow, Granularity};
 
-fn subject() -> Subject {
+pub(super) fn subject() -> Subject {
     Subject {
         capture_instance: CaptureInstance("dbo_orders".into()),
         app_id: AppId("orders".into()),
@@ -27,6 +26,7 @@ fn subject() -> Subject {
         facts_table: "/f".into(),
         control_table: "/k".into(),
         table_name: "/b".into(),
+        hosts: None,
         granularity: Granularity::Minute,
     }
 }
@@ -86,7 +86,7 @@ fn without_checkpoint(newest: i64) -> Evidence {
 }
 
 /// The same with the records of the newest 100 batches.
-fn whole(newest: i64) -> Evidence {
+pub(super) fn whole(newest: i64) -> Evidence {
     let mut evidence = without_checkpoint(newest);
     let subject = subject();
     let records = Ledger::new(&subject, &evidence).rebuild();
@@ -201,6 +201,167 @@ fn facts_that_differ_or_come_twice_are_told() {
 }
 
 #[test]
+fn facts_rows_without_a_number_are_not_written_a_second_time() {
+    let mut evidence = whole(250);
+    evidence.recorded.remove("orders#facts");
+    evidence.recorded.remove("orders#events");
+    let seen = judge(&subject(), &evidence);
+    let found: Vec<Code> = seen.findings.iter().map(|finding| finding.code).collect();
+    assert_eq!(found, [Code::FactsUnnumbered]);
+    assert!(seen.findings[0].repair.is_none());
+    // The checkpoint has the newest hundred, and bronze's log nothing.
+    let advice = &seen.findings[0].advice;
+    assert!(advice.contains("save the rows of batches 0 to 150,"), "{advice}");
+    // When a person has taken the rows away, they are written again.
+    evidence.rows = Some(FactsRows::default());
+    assert_eq!(codes(&evidence)[0], (Code::FactsMissing, Severity::Repairable));
+}
+
+#[test]
+fn what_cannot_be_read_is_not_told_as_gone() {
+    // Nothing of the part was read, and it looks as if it were not there.
+    for part in [Part::Checkpoint, Part::Bronze, Part::Facts] {
+        let mut evidence = whole(250);
+        match part {
+            Part::Checkpoint => evidence.checkpoint = Default::default(),
+            Part::Bronze => {
+                evidence.bronze = Arc::default();
+                evidence.recorded.remove("orders");
+            }
+            _ => {
+                evidence.facts = Arc::default();
+                evidence.rows = None;
+                evidence.recorded.remove("orders#facts");
+            }
+        }
+        assert_ne!(codes(&evidence), [], "{part:?}");
+        evidence.cannot_read(part, "/x".as_ref(), "permission denied");
+        assert_eq!(
+            codes(&evidence),
+            [(Code::Unreadable, Severity::NeedsPerson)],
+            "{part:?}"
+        );
+    }
+}
+
+#[test]
+fn a_record_below_the_oldest_that_the_facts_lack_is_written_again() {
+    let mut evidence = whole(6);
+    evidence.recorded.insert("orders#facts".into(), 3);
+    evidence.rows.as_mut().unwrap().batches.retain(|batch, _| *batch <= 3);
+    let log: Vec<(u64, Result<LogEntry, String>)> = vec![(4, Ok(in_log(4)))];
+    Arc::get_mut(&mut evidence.bronze).unwrap().entries = log.into_iter().collect();
+    for batch in 0..=4 {
+        evidence.checkpoint.commits.remove(&batch);
+    }
+    let seen = judge(&subject(), &evidence);
+    let found: Vec<Code> = seen.findings.iter().map(|finding| finding.code).collect();
+    assert_eq!(found, [Code::CommitFileMissing, Code::FactsBehind]);
+    assert!(seen.findings[0].means.contains("run stops at this table"));
+    let steps = &seen.findings[0].repair.as_ref().unwrap().steps;
+    assert!(
+        matches!(steps.as_slice(), [Step::WriteCommit(record)] if record.batch_id.0 == 4),
+        "{steps:?}"
+    );
+}
+
+/// A batch as bronze's commit tells it.
+fn in_log(batch: i64) -> LogEntry {
+    let mut facts = serde_json::to_value(facts(batch)).unwrap();
+    facts["attempt"] = 0.into();
+    LogEntry {
+        ours: true,
+        txns: vec![("orders".to_owned(), batch)],
+        metadata: Some(facts),
+        ..LogEntry::default()
+    }
+}
+
+#[test]
+fn a_lost_record_of_a_batch_without_rows_is_written_from_the_facts_and_not_read_again() {
+    let mut evidence = whole(250);
+    evidence.checkpoint.commits.remove(&250);
+    evidence.checkpoint.plans = [((250, 0), Seen::Whole(planned(250, 0)))].into();
+    assert_eq!(codes(&evidence), [(Code::CommitFileMissing, Severity::Repairable)]);
+}
+
+#[test]
+fn old_records_that_are_moved_aside_get_no_new_ones_among_them() {
+    let mut evidence = whole(200);
+    // Rows of facts are gone in the midst of what is to be written again, and the checkpoint was set back.
+    evidence.rows.as_mut().unwrap().batches.remove(&160);
+    evidence
+        .checkpoint
+        .commits
+        .retain(|batch, _| *batch <= 150 && *batch != 120);
+    evidence
+        .checkpoint
+        .commits
+        .insert(110, Seen::Broken("it is empty".into()));
+    let seen = judge(&subject(), &evidence);
+    let steps = seen.findings.iter().filter_map(|finding| finding.repair.as_ref());
+    let written: Vec<i64> = steps
+        .flat_map(|repair| &repair.steps)
+        .filter_map(|step| match step {
+            Step::WriteCommit(record) => Some(record.batch_id.0),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(written, (161..=200).collect::<Vec<i64>>());
+    assert!(
+        seen.findings
+            .iter()
+            .all(|finding| finding.code != Code::CommitFileMissing)
+    );
+}
+
+#[test]
+fn rows_without_a_transaction_id_are_not_a_table_that_is_gone() {
+    let mut evidence = whole(250);
+    evidence.recorded.remove("orders");
+    let file = crate::lake::ActiveFile {
+        path: "a.parquet".into(),
+        size: 1,
+        rows: Some(252),
+    };
+    let bronze = Arc::get_mut(&mut evidence.bronze).unwrap();
+    bronze.sizes.insert("a.parquet".into(), 1);
+    bronze.active = Some(vec![file]);
+    let seen = judge(&subject(), &evidence);
+    let behind = seen
+        .findings
+        .iter()
+        .find(|finding| finding.code == Code::BronzeBehind)
+        .unwrap();
+    assert!(
+        behind.what.contains("252 rows") && behind.what.contains("expired"),
+        "{}",
+        behind.what
+    );
+    assert!(!behind.what.contains("gone"), "{}", behind.what);
+}
+
+#[test]
+fn a_process_that_may_run_the_table_bars_every_repair() {
+    let mut evidence = whole(250);
+    evidence.checkpoint.commits.remove(&247);
+    assert!(
+        judge(&subject(), &evidence)
+            .findings
+            .iter()
+            .any(|finding| finding.repair.is_some())
+    );
+    evidence.checkpoint.may_run = Some("owner.json names no owner".into());
+    let seen = judge(&subject(), &evidence);
+    assert!(seen.findings.iter().all(|finding| finding.repair.is_none()));
+    assert_eq!(seen.findings[0].code, Code::OwnerUnknown);
+    // A table that has not begun is nobody's.
+    let mut evidence = Evidence::default();
+    evidence.checkpoint.may_run = Some("owner.json names no owner".into());
+    assert_eq!(codes(&evidence), []);
+}
+
+#[test]
 fn an_owner_number_that_goes_down_is_two_owners() {
     let entry = |owner| LogEntry {
         ours: true,
@@ -229,6 +390,23 @@ fn a_verdict_may_not_be_ahead_of_what_is_there() {
     assert_eq!(codes(&evidence), []);
     evidence.verdict = Some(Some(row(2400)));
     assert_eq!(codes(&evidence), [(Code::VerdictBehind, Severity::RunMends)]);
+    // The first batch was closed without being read: there is no instant yet that a verdict could move on to.
+    let mut begun = without_checkpoint(0);
+    let closed = FactsRow {
+        end_lsn: None,
+        end_commit_ts: None,
+        min_lsn: None,
+        rows: Some(0),
+        delta_version: None,
+        ..facts(0)
+    };
+    begun.rows.as_mut().unwrap().batches = [(0, vec![closed])].into();
+    begun.recorded = [("orders#facts".to_owned(), 0)].into();
+    begun.verdict = Some(Some(ControlRow {
+        table_name: "/b".into(),
+        ..ControlRow::default()
+    }));
+    assert!(codes(&begun).iter().all(|(code, _)| *code != Code::VerdictBehind));
     evidence.verdict = Some(Some(row(2511)));
     assert_eq!(codes(&evidence), [(Code::VerdictAhead, Severity::NeedsPerson)]);
     evidence.verdict = Some(None);

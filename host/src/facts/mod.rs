@@ -6,6 +6,7 @@
 
 mod columns;
 mod row;
+mod rows;
 #[cfg(test)]
 mod tests;
 
@@ -19,12 +20,13 @@ use tokio::sync::Mutex;
 
 use columns::{columns, record_batch};
 pub use row::FactsRow;
+pub(crate) use rows::{FactsRows, read_facts};
 
 use crate::failpoint;
 use crate::identity::{AppId, BatchId};
 use crate::lake::{
     Column, DeltaLog, Ended, Entry, Fit, Group, LakeError, Layout, Location, NewTable, Proposal, Propose, Sink,
-    check_kind, commit, delta_schema, discard, fit, txn, write_one,
+    check_kind, commit, delta_schema, discard, fit, read_all, txn, write_one,
 };
 use crate::lsn::UtcMicros;
 
@@ -107,6 +109,21 @@ impl FactsTable {
             facts: version(&facts),
             events: version(&events),
         })
+    }
+
+    /// What the table has of a stream, as a run begins with it. `None` when it has rows of the stream's batches and no number
+    /// of them: to write the rows again would double them.
+    pub(crate) async fn expect_numbered(&self, app_id: &AppId) -> Result<Option<RecordedFacts>, LakeError> {
+        let recorded = self.recorded(app_id).await?;
+        if recorded.facts.is_some() {
+            return Ok(Some(recorded));
+        }
+        let batches = read_all(&*self.log.lock().await).await?.0;
+        if FactsRows::of(&batches, &app_id.0, "")?.batches.is_empty() {
+            return Ok(Some(recorded));
+        }
+        // An owner before can have written its first rows since the numbers were read.
+        Ok(Some(self.recorded(app_id).await?).filter(|recorded| recorded.facts.is_some()))
     }
 
     /// Starts the task that writes the table for this process.

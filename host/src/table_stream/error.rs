@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::checkpoint::{CheckpointError, StateError};
 use crate::error::{Classify, ErrorKind};
+use crate::identity::AppId;
 use crate::lake::LakeError;
 use crate::source::SourceError;
 use crate::transform::TransformError;
@@ -41,6 +42,18 @@ pub enum StreamError {
         /// The chain now.
         is: String,
     },
+    /// The facts table has rows of the stream and has lost the numbers by which a repetition is known.
+    #[error(
+        "{facts_table} has facts rows of app_id {app_id} and no transaction id of it, so the rows would be written twice: the \
+         facts table was rewritten by another writer, or its transaction ids expired \
+         (delta.setTransactionRetentionDuration). `sluice doctor` says how to go on (nothing was written)"
+    )]
+    FactsUnnumbered {
+        /// The table.
+        facts_table: String,
+        /// The stream.
+        app_id: AppId,
+    },
     /// Another process has the stream now.
     #[error(
         "{by} has taken this table over, because the lease of this process was not renewed in time; this process has \
@@ -73,7 +86,7 @@ impl Classify for StreamError {
             StreamError::Lake(error) => error.kind(),
             StreamError::Checkpoint(error) => error.kind(),
             StreamError::State(error) => error.kind(),
-            StreamError::TakenOver { .. } => ErrorKind::State,
+            StreamError::TakenOver { .. } | StreamError::FactsUnnumbered { .. } => ErrorKind::State,
             StreamError::TransformChanged { .. } => ErrorKind::Config,
             StreamError::Stopped => ErrorKind::Retryable,
             StreamError::Task { .. } => ErrorKind::Internal,

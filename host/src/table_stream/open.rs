@@ -99,7 +99,11 @@ impl OpenTable {
         let bronze = BronzeTable::open(&settings.target.display().to_string(), bronze_spec(settings, &chain)).await?;
         let facts = shared.facts_of(settings)?;
         let verdicts = shared.verdicts_of(settings)?;
-        let recorded_facts = facts.table.recorded(&settings.app_id).await?;
+        let recorded_facts = facts.table.expect_numbered(&settings.app_id).await?;
+        let recorded_facts = recorded_facts.ok_or_else(|| StreamError::FactsUnnumbered {
+            facts_table: settings.facts_table.display().to_string(),
+            app_id: settings.app_id.clone(),
+        })?;
         let finalized = verdicts.finalized_until(&settings.target.display().to_string()).await?;
         let fenced = bronze.owner().await?;
         let (checkpoint, state, taken_over) = blocking(move || {

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use super::DrillError;
+use crate::checkpoint::{Owner, files};
 use crate::doctor::subject::Subject;
 
 /// Copies checkpoint, bronze, facts and control into a folder. The verdict is copied first and bronze last, against the
@@ -14,6 +15,7 @@ pub(super) fn copy_of(subject: &Subject, folder: &Path) -> Result<Subject, Drill
         target: folder.join("bronze"),
         facts_table: folder.join("facts"),
         control_table: folder.join("control"),
+        hosts: None,
         ..subject.clone()
     };
     for (from, to) in [
@@ -24,7 +26,27 @@ pub(super) fn copy_of(subject: &Subject, folder: &Path) -> Result<Subject, Drill
     ] {
         tree(from, to)?;
     }
+    disown(&copy.checkpoint)?;
     Ok(copy)
+}
+
+/// The process that runs the table, or may wake up, does not run its copy. A file that is damaged stays so.
+fn disown(checkpoint: &Path) -> Result<(), DrillError> {
+    let file = checkpoint.join(files::OWNER);
+    let Ok(Some(owner)) = files::read_json::<Owner>(&file, files::ADVICE_OWNER) else {
+        return Ok(());
+    };
+    let owner = Owner {
+        lease: None,
+        hosts: None,
+        hosts_id: None,
+        taken_from: None,
+        ..owner
+    };
+    let written = serde_json::to_vec_pretty(&owner).map_err(std::io::Error::other);
+    written
+        .and_then(|bytes| std::fs::write(&file, bytes))
+        .map_err(|source| DrillError::Copy { path: file, source })
 }
 
 fn tree(from: &Path, to: &Path) -> Result<(), DrillError> {
@@ -62,4 +84,43 @@ fn file(from: &Path, to: &Path) -> std::io::Result<()> {
         return Ok(());
     }
     std::fs::copy(from, to).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::tests::subject;
+    use crate::lsn::UtcMicros;
+
+    #[test]
+    fn a_copy_of_a_table_under_a_lease_is_nobodys() {
+        let folder = tempfile::tempdir().unwrap();
+        let original = Subject {
+            checkpoint: folder.path().join("original"),
+            ..subject()
+        };
+        let owner = Owner {
+            format: crate::checkpoint::FORMAT,
+            host: "a".into(),
+            pid: 1,
+            fencing: 7,
+            since: UtcMicros::now(),
+            lease: Some("x".into()),
+            hosts: Some(folder.path().join("hosts")),
+            hosts_id: Some("y".into()),
+            taken_from: Some("another".into()),
+        };
+        files::create_folder(&original.checkpoint).unwrap();
+        files::publish_json(&original.checkpoint.join(files::OWNER), &owner).unwrap();
+        let copy = copy_of(&original, &folder.path().join("copy")).unwrap();
+        let read =
+            |checkpoint: &Path| -> Owner { files::read_json(&checkpoint.join(files::OWNER), "").unwrap().unwrap() };
+        let there = read(&copy.checkpoint);
+        assert_eq!((there.fencing, there.host.as_str()), (7, "a"));
+        assert_eq!(
+            (there.lease, there.hosts, there.hosts_id, there.taken_from),
+            (None, None, None, None)
+        );
+        assert_eq!(read(&original.checkpoint).lease.as_deref(), Some("x"));
+    }
 }

@@ -257,7 +257,9 @@ async fn mended(
     // A lease that ran out keeps a repair away, and is the next run's to take over.
     let repaired = match repaired {
         Ok(repaired) => repaired,
-        Err(RepairError::InUse { .. }) if outcome == Outcome::RunMends => return Ok(String::new()),
+        Err(RepairError::InUse { .. } | RepairError::Refused(_)) if outcome == Outcome::RunMends => {
+            return Ok(String::new());
+        }
         Err(error) => return Err(format!("the repair failed: {}", chain(&error))),
     };
     if outcome == Outcome::Repaired && repaired.backup.is_none() {

@@ -61,8 +61,30 @@ fn behind(ledger: &Ledger<'_>) -> Option<Finding> {
         Some(finalized) => format!(
             "consumers were told that the table is complete until {finalized}, and it is not while these rows are away. "
         ),
+        None if ledger.evidence.verdict.is_none() => String::new(),
         None => "no verdict was given. ".to_owned(),
     };
+    let there = table.active.iter().flatten().filter_map(|file| file.rows).sum::<i64>();
+    if ledger.by_bronze.is_none() && !ledger.bronze.is_empty()
+        || there > 0 && there >= rows && ledger.by_bronze.is_none()
+    {
+        return Some(found(
+            Code::BronzeBehind,
+            Severity::NeedsPerson,
+            &ledger.subject.target,
+            format!(
+                "the table has {there} rows and no transaction id {} any more, so nothing says that they are {} ({rows} \
+                 rows{span}): its transaction ids expired (delta.setTransactionRetentionDuration), or another writer \
+                 rewrote the table",
+                ledger.subject.app_id,
+                batches(&lost)
+            ),
+            "the rows may all be there. run stops at this table and writes nothing",
+            "take the retention of transaction ids off the table, if it has one, and run the doctor again; where a checkpoint \
+             of the log has dropped the id for good, put the log back from a backup, or keep the target as history and start \
+             over with a new app_id, target and checkpoint",
+        ));
+    }
     let what = match ledger.by_bronze {
         None => "the table is gone, or is a new one without this stream's batches".to_owned(),
         Some(newest) => format!("the table ends with batch {newest}: it was set back to an older version"),

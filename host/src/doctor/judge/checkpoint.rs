@@ -37,6 +37,37 @@ pub(super) fn judge(ledger: &Ledger<'_>) -> Vec<Finding> {
             "nothing; --repair waits until the lease's file is gone, because the process may wake up",
         ));
     }
+    if let Some(from) = checkpoint
+        .owner
+        .as_ref()
+        .and_then(Seen::whole)
+        .and_then(|owner| owner.taken_from.as_ref())
+    {
+        findings.push(found(
+            Code::LeaseLeftOver,
+            Severity::RunMends,
+            &checkpoint.root.join(files::OWNER),
+            format!("the table was taken over from {from}, and that is not settled: a batch of it may still be open"),
+            "that process may wake up. the next run claims the table and closes what is open: nothing is lost",
+            "nothing; --repair waits until a run has done so. where another finding keeps run from it, and that process is \
+             surely gone: remove its lease's file and owner.json, and repair then",
+        ));
+    }
+    if let Some(leases) = checkpoint
+        .may_run
+        .as_ref()
+        .filter(|_| ledger.done.is_some() || !checkpoint.is_empty())
+    {
+        findings.push(found(
+            Code::OwnerUnknown,
+            Severity::NeedsPerson,
+            &checkpoint.root.join(files::OWNER),
+            leases.as_str(),
+            "a process that nothing names may be at work on this table, so nothing is written",
+            "stop the processes that have these leases, also when they run other tables; remove the lease's file only of a \
+             machine that is surely gone",
+        ));
+    }
     if let Some((file, reason)) = &checkpoint.bad_lease {
         findings.push(found(
             Code::LeaseFileDamaged,
@@ -187,9 +218,9 @@ fn owner(ledger: &Ledger<'_>) -> Option<Finding> {
                 Severity::Repairable,
                 &file,
                 format!("it is damaged: {reason}"),
-                "it only says who ran the table last; bronze has the number that counts. nothing is lost. run stops at \
-                 this table",
-                "sluice doctor --repair",
+                "it says who runs the table, or ran it last; bronze has the number that counts. nothing is lost. run stops \
+                 at this table",
+                "make sure that no process runs it, on this or another machine; then sluice doctor --repair",
             )
             .repaired_by(
                 "moves owner.json into the backup; the next run takes a number above bronze's",

@@ -19,9 +19,28 @@ pub(super) fn judge(ledger: &Ledger<'_>) -> Vec<Finding> {
     let mut findings = other_batches(ledger);
     findings.extend(broken_commits(ledger, &rebuilt));
     findings.extend(missing_in_the_middle(ledger, &rebuilt));
-    findings.extend(behind(ledger, &rebuilt));
+    let (ahead, from) = behind(ledger, &rebuilt);
+    if let Some(from) = from {
+        drop_older(&mut findings, from);
+    }
+    findings.extend(ahead);
     findings.extend(plans(ledger));
     findings
+}
+
+/// Records before `from` are moved aside, all of them: none is to be written among them.
+fn drop_older(findings: &mut Vec<Finding>, from: i64) {
+    findings.retain_mut(|finding| {
+        let Some(repair) = &mut finding.repair else { return true };
+        let before = repair.steps.len();
+        repair
+            .steps
+            .retain(|step| !matches!(step, Step::WriteCommit(record) if record.batch_id.0 < from));
+        if repair.steps.len() < before {
+            repair.words = "moves it into the backup, with the other old records".to_owned();
+        }
+        !repair.steps.is_empty()
+    });
 }
 
 /// What the doctor would write for a batch.
@@ -140,11 +159,11 @@ fn missing_in_the_middle(ledger: &Ledger<'_>, rebuilt: &Rebuilt) -> Vec<Finding>
     findings
 }
 
-/// Bronze or facts are ahead of the checkpoint.
-fn behind(ledger: &Ledger<'_>, rebuilt: &Rebuilt) -> Vec<Finding> {
+/// Bronze or facts are ahead of the checkpoint. With the first record of a new history, where the old ones have to go.
+fn behind(ledger: &Ledger<'_>, rebuilt: &Rebuilt) -> (Vec<Finding>, Option<i64>) {
     let checkpoint = &ledger.evidence.checkpoint;
     let Some(done) = ledger.done.filter(|done| Some(*done) > ledger.by_checkpoint) else {
-        return Vec::new();
+        return (Vec::new(), None);
     };
     let next = ledger.by_checkpoint.map_or(0, |known| known + 1);
     let there = ledger.bronze.get(&done);
@@ -154,10 +173,10 @@ fn behind(ledger: &Ledger<'_>, rebuilt: &Rebuilt) -> Vec<Finding> {
         .is_some_and(|(there, plan)| differs_from_plan(there, plan).is_some())
     {
         // Another's batch is told of as that.
-        return Vec::new();
+        return (Vec::new(), None);
     }
     if let Some(plan) = ledger.open_in_bronze() {
-        return vec![in_bronze_and_open(ledger, plan)];
+        return (vec![in_bronze_and_open(ledger, plan)], None);
     }
     let plan = ledger.plan(done).filter(|_| done == next);
     let broken = checkpoint.commits.contains_key(&done);
@@ -184,7 +203,7 @@ fn behind(ledger: &Ledger<'_>, rebuilt: &Rebuilt) -> Vec<Finding> {
     if let Some((batch, reason)) =
         lost.filter(|(batch, _)| *batch == done || Some(*batch) > ledger.by_facts.max(ledger.by_checkpoint))
     {
-        return vec![found(
+        let gap = found(
             Code::HistoryGap,
             Severity::NeedsPerson,
             &checkpoint.root,
@@ -193,11 +212,12 @@ fn behind(ledger: &Ledger<'_>, rebuilt: &Rebuilt) -> Vec<Finding> {
                 "without the record of batch {batch}, nobody can say where to go on. run stops at this table; nothing is written"
             ),
             BACKUP_ADVICE,
-        )];
+        );
+        return (vec![gap], None);
     }
     if usable.is_empty() && broken {
         // Told of, and mended, with the damaged file.
-        return Vec::new();
+        return (Vec::new(), None);
     }
     let numbers: Vec<i64> = usable.iter().map(|record| record.batch_id.0).collect();
     let mut steps: Vec<Step> = usable
@@ -206,7 +226,8 @@ fn behind(ledger: &Ledger<'_>, rebuilt: &Rebuilt) -> Vec<Finding> {
         .collect();
     // Old records that the new ones do not join would look like a hole.
     let first = numbers.first().copied().unwrap_or(done);
-    if first > next {
+    let anew = first > next && !checkpoint.commits.is_empty();
+    if anew {
         steps.extend(
             checkpoint
                 .commits
@@ -233,10 +254,9 @@ fn behind(ledger: &Ledger<'_>, rebuilt: &Rebuilt) -> Vec<Finding> {
     } else if done == next {
         found(
             Code::CommitFileMissing,
-            if plan.is_some() {
-                Severity::RunMends
-            } else {
-                Severity::Repairable
+            match plan {
+                Some(_) if ledger.by_bronze == Some(done) => Severity::RunMends,
+                _ => Severity::Repairable,
             },
             &checkpoint.commit_file(done),
             format!("the record of batch {done} is gone, and {who} the batch"),
@@ -245,8 +265,8 @@ fn behind(ledger: &Ledger<'_>, rebuilt: &Rebuilt) -> Vec<Finding> {
                     "nothing is lost. the next run finds the batch in bronze and writes the record anew"
                 }
                 Some(_) => {
-                    "nothing is lost. the next run reads the batch's range once more, which had no rows, as long as the \
-                     source still has it"
+                    "nothing is lost. run reads the batch's range once more, which had no rows; it stops at this table when \
+                     the source no longer has it, the transforms are others, or the table was taken over"
                 }
                 None => "nothing is lost. run stops at this table, because the plan of the batch is not whole either",
             },
@@ -262,7 +282,7 @@ fn behind(ledger: &Ledger<'_>, rebuilt: &Rebuilt) -> Vec<Finding> {
             "sluice doctor --repair, if no newer copy of the checkpoint is anywhere",
         )
     };
-    vec![finding.repaired_by(words, steps)]
+    (vec![finding.repaired_by(words, steps)], anew.then_some(first))
 }
 
 fn in_bronze_and_open(ledger: &Ledger<'_>, plan: &PlannedBatch) -> Finding {

@@ -51,7 +51,8 @@ pub(super) fn judge(ledger: &Ledger<'_>) -> Option<Finding> {
             ),
         ));
     }
-    let end = end?;
+    // A stream whose first batch was closed without being read has no position yet.
+    let end = end.filter(|end| !end.lsn.is_zero())?;
     let could = end.commit_ts.truncated(ledger.subject.granularity.period_us());
     if row.finalized_until < Some(could) && Some(ledger.done) == Some(ledger.by_facts) {
         return Some(found(

@@ -20,6 +20,9 @@ pub(super) fn judge(ledger: &Ledger<'_>) -> Vec<Finding> {
     let Some(newest) = newest else {
         return Vec::new();
     };
+    if let Some(unnumbered) = unnumbered(ledger) {
+        return vec![unnumbered];
+    }
     // The first batch's facts may just not be written yet.
     if ledger.by_facts.is_none() && (newest > 0 || !table.exists) {
         return Vec::from_iter(missing(ledger, newest));
@@ -44,6 +47,45 @@ fn behind(ledger: &Ledger<'_>, newest: i64) -> Option<Finding> {
         "the process ended before it wrote them. nothing is lost; the next run writes them from the checkpoint, and the \
          verdict after them",
         "nothing",
+    ))
+}
+
+/// Rows without the number by which a repetition is known: whoever wrote them again would double them.
+fn unnumbered(ledger: &Ledger<'_>) -> Option<Finding> {
+    let rows = ledger.evidence.rows.as_ref().filter(|_| ledger.by_facts.is_none())?;
+    let there: Vec<i64> = rows.batches.keys().copied().collect();
+    there.first()?;
+    let elsewhere = |batch: i64| {
+        let in_bronze = ledger.bronze.get(&batch).is_some_and(|found| found.facts.is_some());
+        in_bronze || ledger.evidence.checkpoint.commit(batch).is_some()
+    };
+    let only_here: Vec<i64> = there.iter().copied().filter(|batch| !elsewhere(*batch)).collect();
+    let (save, insert) = match only_here.as_slice() {
+        [] => (String::new(), ""),
+        only_here => (
+            format!(
+                "save the rows of {}, which nothing else tells of; then ",
+                batches(only_here)
+            ),
+            ", and INSERT what you saved",
+        ),
+    };
+    let app_id = &ledger.subject.app_id;
+    Some(found(
+        Code::FactsUnnumbered,
+        Severity::NeedsPerson,
+        &ledger.subject.facts_table,
+        format!(
+            "it has the rows of {}, and no transaction id {app_id}#facts: the table was rewritten by another writer, or its \
+             transaction ids expired (delta.setTransactionRetentionDuration)",
+            batches(&there)
+        ),
+        "no row is lost. run stops at this table, because it would write those rows a second time",
+        format!(
+            "take the retention of transaction ids off the table, or put its log back as it was. where the ids are gone for \
+             good: stop the tables that share it, {save}DELETE the rows with app_id = '{app_id}', and run sluice doctor \
+             --repair, which writes them again with their numbers{insert}"
+        ),
     ))
 }
 

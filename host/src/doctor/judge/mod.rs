@@ -10,7 +10,7 @@ mod logs;
 use std::path::Path;
 
 use super::checkpoint_files::Seen;
-use super::evidence::Evidence;
+use super::evidence::{Evidence, Part};
 use super::finding::{Code, Examination, Finding, Repair, Severity, Step};
 use super::ledger::Ledger;
 use super::subject::Subject;
@@ -21,13 +21,21 @@ pub(super) fn judge(subject: &Subject, evidence: &Evidence) -> Examination {
     let ledger = Ledger::new(subject, evidence);
     let owner = evidence.checkpoint.owner.as_ref().and_then(Seen::whole);
     let running = evidence.checkpoint.running.is_some();
-    let mut findings = evidence.unreadable.clone();
+    let mut findings: Vec<Finding> = evidence.unreadable.iter().map(|(_, finding)| finding.clone()).collect();
     findings.extend(logs::judge(&ledger));
-    findings.extend(checkpoint::judge(&ledger));
-    findings.extend(commits::judge(&ledger));
-    findings.extend(bronze::judge(&ledger));
-    findings.extend(facts::judge(&ledger));
-    findings.extend(control::judge(&ledger));
+    if evidence.knows(Part::Checkpoint) {
+        findings.extend(checkpoint::judge(&ledger));
+    }
+    // What cannot be read is not gone: without one of the three, nothing can be held against the others.
+    if [Part::Checkpoint, Part::Bronze, Part::Facts]
+        .into_iter()
+        .all(|part| evidence.knows(part))
+    {
+        findings.extend(commits::judge(&ledger));
+        findings.extend(bronze::judge(&ledger));
+        findings.extend(facts::judge(&ledger));
+        findings.extend(control::judge(&ledger).filter(|_| evidence.knows(Part::Control)));
+    }
     if running {
         findings.retain(|finding| finding.code.holds_while_running());
         findings.push(is_running(&ledger));
@@ -74,7 +82,8 @@ fn is_running(ledger: &Ledger<'_>) -> Finding {
             checkpoint.running.as_deref().unwrap_or_default()
         ),
         "what is said here was true for a moment; what a running process is about to change was left out",
-        "stop it for a full examination; --repair does nothing while it runs, also when it is only paused",
+        "stop it for a full examination; --repair does nothing while it runs, also when it is only paused. a lease \
+         of a machine that is surely gone ends when its file is removed",
     )
 }
 

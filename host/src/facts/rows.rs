@@ -8,23 +8,23 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type, Int64Type, TimeUnit, TimestampMicrosecondType};
 use serde_json::Value;
 
-use crate::facts::FactsRow;
+use super::FactsRow;
 use crate::lake::{DeltaLog, LakeError, Location, read_all};
 use crate::lsn::UtcMicros;
 
 /// What the facts table says of one stream.
 #[derive(Debug, Default)]
-pub(super) struct FactsRows {
+pub(crate) struct FactsRows {
     /// The rows of batches; more than one for a number is a fault.
-    pub(super) batches: BTreeMap<i64, Vec<FactsRow>>,
+    pub(crate) batches: BTreeMap<i64, Vec<FactsRow>>,
     /// The rows of events, in commit order of their ends.
-    pub(super) events: Vec<FactsRow>,
+    pub(crate) events: Vec<FactsRow>,
     /// Whether other streams wrote to the same target.
-    pub(super) shares_target: bool,
+    pub(crate) shares_target: bool,
 }
 
 /// All rows of a facts table; none when there is no table.
-pub(super) async fn read_facts(location: &Path) -> Result<Vec<RecordBatch>, LakeError> {
+pub(crate) async fn read_facts(location: &Path) -> Result<Vec<RecordBatch>, LakeError> {
     match DeltaLog::open(&Location::parse(&location.display().to_string())?).await? {
         Some(log) => Ok(read_all(&log).await?.0),
         None => Ok(Vec::new()),
@@ -33,7 +33,7 @@ pub(super) async fn read_facts(location: &Path) -> Result<Vec<RecordBatch>, Lake
 
 impl FactsRows {
     /// The rows of `app_id` among all of a table.
-    pub(super) fn of(batches: &[RecordBatch], app_id: &str, target: &str) -> Result<FactsRows, LakeError> {
+    pub(crate) fn of(batches: &[RecordBatch], app_id: &str, target: &str) -> Result<FactsRows, LakeError> {
         let mut found = FactsRows::default();
         for batch in batches {
             found.take(batch, app_id, target)?;
@@ -43,7 +43,7 @@ impl FactsRows {
     }
 
     /// The row of a batch.
-    pub(super) fn batch(&self, batch: i64) -> Option<&FactsRow> {
+    pub(crate) fn batch(&self, batch: i64) -> Option<&FactsRow> {
         self.batches.get(&batch)?.first()
     }
 
