@@ -131,6 +131,11 @@ async fn a_record_that_facts_lack_is_missed_before_its_row_is_lost_for_good() {
             "{error}"
         );
         assert!(run.stderr.contains("`sluice doctor` examines"), "{}", run.stderr);
+        assert_eq!(
+            project.verdict(),
+            (Some("failed".to_owned()), None),
+            "no verdict before its facts"
+        );
     }
     std::fs::write(commits.join("1.json"), gone).expect("restored");
     project.once().ok();

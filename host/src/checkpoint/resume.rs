@@ -2,6 +2,7 @@
 
 use super::CheckpointState;
 use super::records::PlannedBatch;
+use super::writer::KEPT;
 use crate::error::{Classify, ErrorKind};
 use crate::identity::BatchId;
 use crate::lsn::Offset;
@@ -131,21 +132,17 @@ impl Classify for StateError {
 /// Whether the records of batches that the facts table lacks are all there: it takes them in order, and one that is written
 /// after a later one would count as written. `facts` is its newest batch, `kept` what the checkpoint knows after it.
 pub fn expect_whole(facts: Option<BatchId>, kept: impl IntoIterator<Item = BatchId>) -> Result<(), StateError> {
-    let mut kept = kept.into_iter();
-    let mut before = match facts {
-        Some(facts) => facts,
-        // A new table gets what is kept.
-        None => match kept.next() {
-            Some(oldest) => oldest,
-            None => return Ok(()),
-        },
+    let kept: Vec<BatchId> = kept.into_iter().collect();
+    let first = match (facts, kept.first()) {
+        (Some(facts), _) => BatchId(facts.0 + 1),
+        // A new table gets what is kept, which is everything while it is little.
+        (None, Some(oldest)) if kept.len() >= KEPT => *oldest,
+        (None, _) => BatchId(0),
     };
-    for batch in kept {
-        let next = BatchId(before.0 + 1);
-        if batch != next {
-            return Err(StateError::RecordGone { batch: next });
+    for (batch, next) in kept.into_iter().zip(first.0..) {
+        if batch.0 != next {
+            return Err(StateError::RecordGone { batch: BatchId(next) });
         }
-        before = batch;
     }
     Ok(())
 }
@@ -284,8 +281,13 @@ mod tests {
         assert_eq!(whole(Some(6), &[7, 8]), Ok(()));
         assert_eq!(whole(Some(6), &[8]), Err(7));
         assert_eq!(whole(Some(6), &[7, 9]), Err(8));
-        assert_eq!(whole(None, &[107, 108]), Ok(()));
-        assert_eq!(whole(None, &[107, 109]), Err(108));
+        assert_eq!(whole(None, &[0, 1]), Ok(()));
+        assert_eq!(whole(None, &[1, 2]), Err(0));
+        assert_eq!(whole(None, &[0, 2]), Err(1));
+        // Older ones were removed when they were no longer needed.
+        let many: Vec<i64> = (7..107).collect();
+        assert_eq!(whole(None, &many), Ok(()));
+        assert_eq!(whole(None, &many[1..]), Err(0));
         assert_eq!(whole(None, &[]), Ok(()));
     }
 

@@ -58,6 +58,9 @@ impl OpenTable {
         let mut timing = Timing::start();
         let plan = self.plan(from, max, poll).await?;
         timing.plan = timing.started.elapsed();
+        if let Some(first) = &self.first_change {
+            first.expect(self.instance(), plan.as_ref().map(|plan| plan.first))?;
+        }
         let Some(plan) = plan else {
             self.advance_idle(max);
             return Ok(());

@@ -15,6 +15,7 @@ use crate::report::Event;
 
 use super::StreamError;
 use super::open::{OpenTable, blocking};
+use super::position::FirstChange;
 
 impl OpenTable {
     /// The facts of a batch that bronze has already: an attempt whose reply was lost, or after which the process died.
@@ -62,7 +63,7 @@ impl OpenTable {
         });
         self.attempt = attempt;
         self.reason = Some(reason);
-        self.first_change = planned.ranges.first().map(|range| range.from);
+        self.first_change = FirstChange::of(&planned);
         Ok(None)
     }
 

@@ -20,7 +20,7 @@ use crate::verdict::{TableStatus, VerdictUpdate};
 
 use super::committed;
 use super::course::{Course, Left, course, plugin_name};
-use super::position::{self, Next};
+use super::position::{self, FirstChange, Next};
 use super::publish::{Committed, Publisher};
 use super::{Shared, StreamError, millis, takeover};
 
@@ -44,6 +44,8 @@ pub(super) struct OpenTable {
     /// The last batch that is done, and what the facts table has, as they were at the opening.
     last_commit: Option<CommitRecord>,
     last_facts: RecordedFacts,
+    /// The facts of what earlier runs recorded are on their way: the verdict may follow them.
+    facts_handed_over: bool,
     /// The newest batch with rows that is done.
     pub(super) last_with_rows: Option<BatchId>,
     /// The source's `max_lsn`, as of the newest poll.
@@ -56,7 +58,7 @@ pub(super) struct OpenTable {
     pub(super) attempt: u32,
     pub(super) reason: Option<String>,
     /// The first change of the next batch, where an earlier attempt at it found it.
-    pub(super) first_change: Option<Lsn>,
+    pub(super) first_change: Option<FirstChange>,
     /// The chain that the last batch ran with.
     pub(super) last_chain: Option<String>,
     pub(super) idle_since: Instant,
@@ -114,20 +116,21 @@ impl OpenTable {
             Ok((checkpoint, state, taken_over))
         })
         .await?;
-        let resume = reconcile(&state, bronze.last_batch().await?, recorded_facts.facts.map(BatchId))?;
-        if let Resume::Replay {
-            planned,
-            already_in_bronze: true,
-        } = &resume
-        {
-            // Nobody is fenced off for a checkpoint that cannot go on.
-            committed::find(&bronze, planned).await?;
-        }
-        // Bronze knows a number that this checkpoint did not count to, so its owner may be alive. Otherwise the number is
-        // claimed before the first read; a table without changes gets no commit.
+        let newest_facts = recorded_facts.facts.map(BatchId);
         let (checkpoint, state, resume) = if checkpoint.taken_from().is_some() {
-            takeover::settle(shared, settings, &bronze, checkpoint, recorded_facts.facts.map(BatchId)).await?
+            takeover::settle(shared, settings, &bronze, checkpoint, newest_facts).await?
         } else {
+            let resume = reconcile(&state, bronze.last_batch().await?, newest_facts)?;
+            if let Resume::Replay {
+                planned,
+                already_in_bronze: true,
+            } = &resume
+            {
+                // Nobody is fenced off for a checkpoint that cannot go on.
+                committed::find(&bronze, planned).await?;
+            }
+            // Bronze knows a number that this checkpoint did not count to, so its owner may be alive. Otherwise the number
+            // is claimed before the first read; a table without changes gets no commit.
             if taken_over {
                 bronze.claim(checkpoint.fencing()).await?;
             }
@@ -161,6 +164,7 @@ impl OpenTable {
             last_chain: last.as_ref().and_then(|record| record.chain_run().map(str::to_owned)),
             last_commit: last,
             last_facts: recorded_facts,
+            facts_handed_over: false,
             last_with_rows: state.last_with_rows,
             known_max: None,
             status: None,
@@ -183,6 +187,8 @@ impl OpenTable {
     /// Checks that the chain may go on, and catches facts and verdict up with the checkpoint.
     pub(super) async fn begin(&mut self) -> Result<(), StreamError> {
         let mut ended = self.end_what_bronze_has().await?;
+        let last = self.last_commit.take();
+        self.publish_what_is_missing(ended.as_deref().or(last.as_ref())).await?;
         if let Some(position) = self.position {
             self.retried(|| async {
                 let mut asker = self.shared.asks.get().await?;
@@ -190,7 +196,6 @@ impl OpenTable {
             })
             .await?;
         }
-        let last = self.last_commit.take();
         let left = Left {
             open: self.open_batch.as_ref(),
             last: ended.as_deref().or(last.as_ref()),
@@ -198,9 +203,12 @@ impl OpenTable {
             facts: self.last_facts.facts.map(BatchId),
         };
         if let Course::Anew { attempt, reason } = course(&self.settings, self.instance(), &self.chain, left)? {
-            ended = self.plan_anew(attempt, reason).await?.or(ended);
+            // Bronze may have it after all.
+            if let Some(late) = self.plan_anew(attempt, reason).await? {
+                self.publish_what_is_missing(Some(&late)).await?;
+                ended = Some(late);
+            }
         }
-        self.publish_what_is_missing(ended.as_deref().or(last.as_ref())).await?;
         self.shared.tell(Event::Opened {
             capture_instance: self.settings.capture_instance.clone(),
             target: self.settings.target.clone(),
@@ -230,7 +238,7 @@ impl OpenTable {
             self.instance(),
             self.position,
             self.start_lsn,
-            self.first_change,
+            self.first_change.as_ref(),
             poll,
             max,
         )
@@ -276,7 +284,9 @@ impl OpenTable {
             return Ok(());
         }
         self.status = Some(status);
-        let verdict = self.verdict(self.recorded, status);
+        // The verdict moves after the facts.
+        let end = self.recorded.filter(|_| self.facts_handed_over);
+        let verdict = self.verdict(end, status);
         let entries = Vec::new();
         self.publisher.publish(Committed { entries, verdict }).await
     }
@@ -301,6 +311,7 @@ impl OpenTable {
     /// them.
     async fn publish_what_is_missing(&mut self, last: Option<&CommitRecord>) -> Result<(), StreamError> {
         if planted::is(planted::FACTS_NOT_REBUILT) {
+            self.facts_handed_over = true;
             return Ok(());
         }
         let facts = self.last_facts;
@@ -332,6 +343,7 @@ impl OpenTable {
             self.publisher.publish(Committed { entries, verdict }).await?;
             self.status = Some(TableStatus::Behind);
         }
+        self.facts_handed_over = true;
         if facts.facts.is_some() && self.recorded.is_some() {
             // The verdict may be missing though the facts are there.
             self.status = None;

@@ -1,5 +1,6 @@
 //! Where the stream is, and what comes next.
 
+use crate::checkpoint::PlannedBatch;
 use crate::identity::CaptureInstance;
 use crate::lsn::{Lsn, Offset};
 use crate::source::{Poll, SourceError, TablePoll, Wanted};
@@ -22,13 +23,43 @@ pub(super) enum Next {
     },
 }
 
-/// Decides. `position` is the last commit in bronze (`None` at the very beginning), `max` the last to read now. `first`
-/// is the first change after the position, where an earlier plan found it: it has to be read, and nothing before it.
+/// The first change after the position, where an earlier plan found it: nothing is before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FirstChange {
+    pub(super) lsn: Lsn,
+    /// The instance that it was found through. Another one of the table need not have this change: it may capture other
+    /// columns.
+    pub(super) through: CaptureInstance,
+}
+
+impl FirstChange {
+    /// As a plan has it; `None` of one that reads nothing.
+    pub(super) fn of(planned: &PlannedBatch) -> Option<FirstChange> {
+        planned.ranges.first().map(|range| FirstChange {
+            lsn: range.from,
+            through: range.capture_instance.clone(),
+        })
+    }
+
+    /// What the source finds first now has to be that change. Without it, this is another history.
+    pub(super) fn expect(&self, instance: &CaptureInstance, found: Option<Lsn>) -> Result<(), StreamError> {
+        if self.through != *instance || found == Some(self.lsn) {
+            return Ok(());
+        }
+        Err(SourceError::OtherHistory {
+            capture_instance: instance.clone(),
+            end: self.lsn,
+        }
+        .into())
+    }
+}
+
+/// Decides. `position` is the last commit in bronze (`None` at the very beginning), `max` the last to read now.
 pub(super) fn next(
     instance: &CaptureInstance,
     position: Option<Offset>,
     start_lsn: Option<Lsn>,
-    first: Option<Lsn>,
+    first: Option<&FirstChange>,
     poll: &Poll,
     max: Offset,
 ) -> Result<Next, StreamError> {
@@ -37,19 +68,21 @@ pub(super) fn next(
         Some(TablePoll::Failed(error)) => return Err(std::sync::Arc::clone(error).into()),
         None => return Ok(Next::Nothing),
     };
-    let from = match (position, min_lsn) {
-        (Some(position), _) if poll.max.lsn < position.lsn => {
-            return Err(SourceError::WentBack {
-                capture_instance: instance.clone(),
-                max_lsn: poll.max.lsn,
-                position: position.lsn,
-            }
-            .into());
+    let known = position.map(|position| position.lsn).max(first.map(|first| first.lsn));
+    if let Some(known) = known.filter(|known| poll.max.lsn < *known) {
+        return Err(SourceError::WentBack {
+            capture_instance: instance.clone(),
+            max_lsn: poll.max.lsn,
+            position: known,
         }
+        .into());
+    }
+    let first_lsn = first.map(|first| first.lsn);
+    let from = match (position, min_lsn) {
         // Capture has not reached it, or a grant went away. Neither is a position.
         (_, None) => return Ok(Next::NotReached),
-        (Some(position), Some(_)) => position.lsn.next().max(first.unwrap_or(Lsn::ZERO)),
-        (None, Some(min_lsn)) => first.unwrap_or_else(|| start_lsn.map_or(min_lsn, |start| start.max(min_lsn))),
+        (Some(position), Some(_)) => position.lsn.next().max(first_lsn.unwrap_or(Lsn::ZERO)),
+        (None, Some(min_lsn)) => first_lsn.unwrap_or_else(|| start_lsn.map_or(min_lsn, |start| start.max(min_lsn))),
     };
     if let Some(min_lsn) = min_lsn.filter(|min_lsn| from < *min_lsn) {
         let wanted = Wanted {
@@ -62,15 +95,19 @@ pub(super) fn next(
     if max.lsn < from {
         return Ok(Next::Nothing);
     }
-    Ok(match last_lsn {
-        Some(last) if last >= from => Next::Range { from },
-        _ => Next::Idle(max),
-    })
+    if last_lsn.is_some_and(|last| last >= from) {
+        return Ok(Next::Range { from });
+    }
+    if let Some(first) = first {
+        first.expect(instance, None)?;
+    }
+    Ok(Next::Idle(max))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::{Classify as _, ErrorKind};
     use crate::lsn::UtcMicros;
 
     fn lsn(n: u8) -> Lsn {
@@ -102,7 +139,11 @@ mod tests {
             last_lsn: last.map(lsn),
         };
         let poll = Poll::for_test(at(max), vec![(instance.clone(), table)]);
-        next(&instance, position.map(at), None, first.map(lsn), &poll, at(max))
+        let first = first.map(|n| FirstChange {
+            lsn: lsn(n),
+            through: instance.clone(),
+        });
+        next(&instance, position.map(at), None, first.as_ref(), &poll, at(max))
     }
 
     #[test]
@@ -150,6 +191,27 @@ mod tests {
         for position in [Some(5), None] {
             let error = decide_after_a_plan(position, Some(8), Some(9), Some(9), 9).unwrap_err();
             assert!(error.is_data_loss(), "{error}");
+            // There is nothing of the table from it on, or the whole server ends before it: another history.
+            for (last, max) in [(Some(5), 9), (None, 9), (Some(5), 7)] {
+                let error = decide_after_a_plan(position, Some(8), Some(3), last, max).unwrap_err();
+                assert!(!error.is_data_loss(), "{error}");
+                assert_eq!(error.kind(), ErrorKind::State, "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_found_first_has_to_be_what_an_earlier_plan_found() {
+        let of = |name: &str| CaptureInstance(name.to_owned());
+        let first = FirstChange {
+            lsn: lsn(8),
+            through: of("dbo_t"),
+        };
+        assert!(first.expect(&of("dbo_t"), Some(lsn(8))).is_ok());
+        for found in [Some(lsn(9)), None] {
+            assert_eq!(first.expect(&of("dbo_t"), found).unwrap_err().kind(), ErrorKind::State);
+            // An instance that captures other columns may not have it.
+            assert!(first.expect(&of("dbo_t_v2"), found).is_ok());
         }
     }
 

@@ -13,11 +13,12 @@ use crate::error::{Classify as _, ErrorKind};
 use crate::facts::FactsRow;
 use crate::identity::BatchId;
 use crate::lake::{BronzeTable, LakeError};
-use crate::lsn::{Lsn, UtcMicros};
+use crate::lsn::UtcMicros;
 use crate::report::Event;
 
 use super::committed;
 use super::open::{OpenTable, blocking};
+use super::position::FirstChange;
 use super::{Shared, StreamError};
 
 /// How often a claim is tried again because the owner before committed a batch meanwhile.
@@ -256,13 +257,13 @@ pub(super) async fn settle(
 pub(super) async fn first_change(
     checkpoint: &Checkpoint,
     last: Option<&CommitRecord>,
-) -> Result<Option<Lsn>, StreamError> {
+) -> Result<Option<FirstChange>, StreamError> {
     let Some(last) = last.cloned() else {
         return Ok(None);
     };
     let checkpoint = checkpoint.clone();
     let closed = blocking(move || checkpoint.reader().closed_plan(&last)).await?;
-    Ok(closed.and_then(|planned| planned.ranges.first().map(|range| range.from)))
+    Ok(closed.as_ref().and_then(FirstChange::of))
 }
 
 async fn compare(
