@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde_json::Value;
+use sluice_test_guests::component;
 
 use crate::harness::{Project, Run, Running, Server, commits, files_under, rows_of};
 
-/// A table with a component, and batches of one row each.
-const MASK: &str = "[[table.transform]]\nplugin = \"mask\"\nkeys = [\"pii\"]\nconfig = { columns = { id = \"pass\", v = { \
-                    method = \"hash\", key = \"pii\" } } }\n";
+/// A table with a component, a small one: to compile it is most of what each of these many runs costs.
+const UPPER: &str = "[[table.transform]]\nplugin = \"upper\"\nconfig = { columns = [\"v\"] }\n";
 
 /// A table that is changed, run, damaged and repaired.
 struct Patient {
@@ -28,6 +28,7 @@ impl Patient {
             .table("sales", "t", "id int NOT NULL PRIMARY KEY, v nvarchar(20) NULL")
             .await;
         let project = Project::new(&server, "sales").table("dbo_t", rest);
+        project.plugin("upper", &component("upper"));
         Patient {
             server,
             project,
@@ -171,7 +172,7 @@ fn text<'a>(finding: &'a Value, field: &str) -> &'a str {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_healthy_table_has_no_findings() {
-    let mut patient = Patient::new(MASK).await;
+    let mut patient = Patient::new(UPPER).await;
     patient.finds(0, &[]);
     assert!(!patient.project.lake().exists(), "a look makes no folders");
     for _ in 0..3 {
@@ -203,7 +204,7 @@ type KnowingHarm = Box<dyn Fn(&Patient)>;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_can_be_repaired_is_and_the_next_run_goes_on_from_it() {
-    let mut patient = Patient::with_batches(MASK, 4).await;
+    let mut patient = Patient::with_batches(UPPER, 4).await;
     let harms: [(&str, &[&str], &str, Harm); 12] = [
         (
             "newest record gone, and its plan",
@@ -420,7 +421,7 @@ async fn what_needs_a_person_is_refused_and_left_as_it_is() {
     let saved = crate::harness::scratch();
     copy(&patient.project.lake(), saved.path());
     let newest = commits(&patient.project.bronze("dbo_t")).len() - 1;
-    let harms: [(&[&str], &str, KnowingHarm); 8] = [
+    let harms: [(&[&str], &str, KnowingHarm); 9] = [
         (
             &["bronze-behind", "verdict-ahead"],
             "consumers were told",
@@ -467,6 +468,27 @@ async fn what_needs_a_person_is_refused_and_left_as_it_is() {
                 }});
                 let info = serde_json::json!({"commitInfo": {"operation": "DELETE", "timestamp": 1}});
                 fs::write(patient.log(newest + 1), format!("{info}\n{remove}\n")).expect("written");
+            }),
+        ),
+        (
+            &["facts-unnumbered"],
+            "a second time",
+            Box::new(|patient| {
+                for version in 0.. {
+                    let file = patient.facts().join(format!("_delta_log/{version:020}.json"));
+                    let Ok(text) = fs::read_to_string(&file) else { break };
+                    let kept: Vec<&str> = text.lines().filter(|line| !line.starts_with("{\"txn\"")).collect();
+                    fs::write(&file, kept.join("\n") + "\n").expect("written");
+                }
+                let run = patient.project.once();
+                assert_eq!(run.code, 7, "{}", run.stderr);
+                assert!(run.stderr.contains("no transaction id of it"), "{}", run.stderr);
+                let rows = rows_of(&patient.facts(), &["batch_id"]).expect("facts");
+                assert_eq!(
+                    rows.texts("batch_id").iter().flatten().count(),
+                    3,
+                    "nothing is there twice"
+                );
             }),
         ),
         (
@@ -564,7 +586,7 @@ async fn nothing_is_repaired_under_a_running_process() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_drill_passes_and_leaves_the_table_untouched() {
-    let patient = Patient::with_batches(MASK, 4).await;
+    let patient = Patient::with_batches(UPPER, 4).await;
     let before = snapshot(patient.project.path());
     let run = patient.project.run("drill", &["--json"]);
     assert_eq!(run.code, 0, "{}\n{}", run.stdout, run.stderr);
