@@ -482,7 +482,7 @@ async fn what_needs_a_person_is_refused_and_left_as_it_is() {
                 }
                 let run = patient.project.once();
                 assert_eq!(run.code, 7, "{}", run.stderr);
-                assert!(run.stderr.contains("no transaction id of it"), "{}", run.stderr);
+                assert!(run.stdout.contains("no transaction id of it"), "{}", run.stdout);
                 let rows = rows_of(&patient.facts(), &["batch_id"]).expect("facts");
                 assert_eq!(
                     rows.texts("batch_id").iter().flatten().count(),
