@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::CheckpointError;
-use super::records::FORMAT;
+use super::records::{ATTEMPTS, FORMAT};
 use crate::failpoint::faults;
 use crate::identity::BatchId;
 use crate::lake::LakeError;
@@ -22,10 +22,11 @@ pub const COMPONENTS: &str = "components";
 
 pub const ADVICE_STREAM: &str = "restore it from a backup, or, if nothing was ever committed under this app_id, remove the \
                                  checkpoint";
-pub const ADVICE_PLAN: &str = "restore it from a backup; remove it only when bronze's transaction id for this app_id is \
-                               below the batch, which is then planned anew";
-pub const ADVICE_COMMIT: &str = "remove it: the batch is replayed under its plan, and bronze's transaction id keeps it from \
-                                 being written twice";
+pub const ADVICE_PLAN: &str = "`sluice doctor --repair` puts it aside where that is safe, or restore it from a backup";
+pub const ADVICE_COMMIT: &str = "`sluice doctor --repair` writes it again from bronze or the facts, or restore it from a \
+                                 backup";
+pub const ADVICE_OTHERS: &str = "it belongs to another stream or another time: `sluice doctor` says what is whose, or restore \
+                                 the checkpoint from a backup";
 pub const ADVICE_OWNER: &str = "it says who runs the stream: make sure that no process does, on this or another machine, \
                                 and remove it then";
 
@@ -37,12 +38,18 @@ struct Format {
 
 /// Reads a file; `None` when there is none.
 pub fn read_json<T: DeserializeOwned>(file: &Path, advice: &'static str) -> Result<Option<T>, CheckpointError> {
-    let bytes = match std::fs::read(file) {
-        Ok(bytes) => bytes,
+    // A folder cannot be read, and a pipe has no end.
+    match std::fs::metadata(file) {
+        Ok(found) if !found.is_file() => return Err(damaged(file, "it is no file".to_owned(), advice)),
+        Ok(_) => {}
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(LakeError::io("read", file, error).into()),
-    };
-    parse_json(file, &bytes, advice).map(Some)
+    }
+    match std::fs::read(file) {
+        Ok(bytes) => parse_json(file, &bytes, advice).map(Some),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(LakeError::io("read", file, error).into()),
+    }
 }
 
 /// What a file that was read holds.
@@ -151,10 +158,24 @@ pub fn component_file(root: &Path, sha256: &str) -> PathBuf {
 /// Batch and attempt of a plan's file name.
 pub fn parse_plan_name(name: &str) -> Option<(BatchId, u32)> {
     let (batch, attempt) = name.strip_suffix(".json")?.split_once(".a")?;
-    Some((BatchId(batch.parse().ok()?), attempt.parse().ok()?))
+    Some((parse_batch(batch)?, parse_plain(attempt)?))
 }
 
 /// Batch of a commit's file name.
 pub fn parse_commit_name(name: &str) -> Option<BatchId> {
-    name.strip_suffix(".json")?.parse().ok().map(BatchId)
+    parse_batch(name.strip_suffix(".json")?)
+}
+
+/// A number as it is written into names: without a sign, and without zeros before it.
+fn parse_plain<T: std::str::FromStr + ToString>(text: &str) -> Option<T> {
+    let number: T = text.parse().ok()?;
+    (number.to_string() == text).then_some(number)
+}
+
+/// A number that the numbers of its attempts fit beside.
+fn parse_batch(text: &str) -> Option<BatchId> {
+    let batch: i64 = parse_plain(text)?;
+    (0..i64::MAX / i64::from(ATTEMPTS) - 1)
+        .contains(&batch)
+        .then_some(BatchId(batch))
 }

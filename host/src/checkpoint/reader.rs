@@ -16,6 +16,8 @@ pub struct CheckpointState {
     pub last_committed: Option<CommitRecord>,
     /// The newest batch with rows that is done, as far as the checkpoint knows.
     pub last_with_rows: Option<BatchId>,
+    /// Its record, where that is still kept.
+    pub with_rows: Option<CommitRecord>,
     /// The oldest batch whose commit the checkpoint still knows.
     pub oldest_kept: Option<BatchId>,
     /// The batch that is planned and not done, in its newest attempt.
@@ -195,13 +197,22 @@ impl CheckpointReader {
             Some(newest) => Some(self.commit(*newest)?),
             None => None,
         };
+        if let Some(last) = &last_committed {
+            self.expect_own(last)?;
+        }
         let mut last_with_rows = None;
+        let mut with_rows = None;
         for batch_id in commits.iter().rev() {
             let commit = self.commit(*batch_id)?;
             // A batch whose version could not be found out had rows all the same.
-            let with_rows = commit.delta_version.is_some() || commit.facts.rows > Some(0);
-            last_with_rows = with_rows.then_some(*batch_id).or(commit.last_with_rows);
-            if last_with_rows.is_some() {
+            if commit.delta_version.is_some() || commit.facts.rows > Some(0) {
+                last_with_rows = Some(*batch_id);
+                with_rows = Some(commit);
+                break;
+            }
+            // The number may be known to a batch without rows, while the record is still there.
+            last_with_rows = last_with_rows.max(commit.last_with_rows);
+            if last_with_rows.is_some_and(|last| !commits.contains(&last)) {
                 break;
             }
         }
@@ -218,18 +229,37 @@ impl CheckpointReader {
                 "batch {} is planned and the batch before it has no commit",
                 open.batch_id
             );
-            return Err(files::damaged(
-                &file,
-                reason,
-                "restore the checkpoint's files from a backup",
-            ));
+            return Err(files::damaged(&file, reason, files::ADVICE_COMMIT));
+        }
+        let end = last_committed.as_ref().and_then(CommitRecord::position);
+        if let (Some(open), Some(end)) = (&open, end)
+            && (open.start.map(|start| start.lsn) < Some(end.lsn)
+                || open.ranges.iter().any(|range| range.from <= end.lsn))
+        {
+            let file = files::plan_file(&self.root, open.batch_id, open.attempt);
+            let reason = format!("it begins before {}, where the batch before it ends", end.lsn);
+            return Err(files::damaged(&file, reason, files::ADVICE_OTHERS));
         }
         Ok(CheckpointState {
             last_committed,
             last_with_rows,
+            with_rows,
             oldest_kept: commits.first().copied(),
             open,
         })
+    }
+
+    /// A record has to be this stream's, where the checkpoint says whose it is.
+    fn expect_own(&self, record: &CommitRecord) -> Result<(), CheckpointError> {
+        let Some(identity) = self.identity()? else {
+            return Ok(());
+        };
+        if record.facts.app_id == identity.app_id.0 {
+            return Ok(());
+        }
+        let file = files::commit_file(&self.root, record.batch_id);
+        let reason = format!("it is a record of app_id {}", record.facts.app_id);
+        Err(files::damaged(&file, reason, files::ADVICE_OTHERS))
     }
 
     /// The plan of the last batch, when that batch was closed without being read: the stream is not where the plan ends.

@@ -2,7 +2,6 @@
 
 use super::CheckpointState;
 use super::records::PlannedBatch;
-use super::writer::KEPT;
 use crate::error::{Classify, ErrorKind};
 use crate::identity::BatchId;
 use crate::lsn::Offset;
@@ -34,7 +33,8 @@ pub enum StateError {
     /// A table has batches that the checkpoint does not know.
     #[error(
         "the {table} table has batch {recorded} of this app_id, and the checkpoint ends at {known}: the checkpoint was \
-         deleted or set back. restore it, or start over with a new app_id, checkpoint and target (nothing was written)"
+         deleted or set back. restore it, or let `sluice doctor --repair` write again what bronze and facts tell, or start \
+         over with a new app_id, checkpoint and target (nothing was written)"
     )]
     Rewound {
         /// `bronze` or `facts`.
@@ -92,6 +92,16 @@ pub enum StateError {
         /// The batch.
         batch: BatchId,
     },
+    /// The facts table has nothing of the stream, and the checkpoint no longer keeps the first records.
+    #[error(
+        "the facts table has nothing of this app_id: it is new or was deleted, and the checkpoint keeps no records before \
+         batch {oldest}. facts are taken in order only, so `sluice doctor --repair` has to write the older rows from bronze \
+         first; then run again"
+    )]
+    FactsNew {
+        /// The oldest batch whose record is kept.
+        oldest: BatchId,
+    },
     /// A batch without rows was done, as the facts table says, and its record is gone.
     #[error(
         "batch {batch} was done without rows, as the facts table says, and the checkpoint has lost commits/{batch}.json: \
@@ -135,8 +145,7 @@ pub fn expect_whole(facts: Option<BatchId>, kept: impl IntoIterator<Item = Batch
     let kept: Vec<BatchId> = kept.into_iter().collect();
     let first = match (facts, kept.first()) {
         (Some(facts), _) => BatchId(facts.0 + 1),
-        // A new table gets what is kept, which is everything while it is little.
-        (None, Some(oldest)) if kept.len() >= KEPT => *oldest,
+        (None, Some(oldest)) if oldest.0 > 0 => return Err(StateError::FactsNew { oldest: *oldest }),
         (None, _) => BatchId(0),
     };
     for (batch, next) in kept.into_iter().zip(first.0..) {
@@ -207,6 +216,7 @@ mod tests {
         CheckpointState {
             last_committed: done.map(|n| commit_record(n, (with_rows == Some(n)).then_some(1))),
             last_with_rows: with_rows.map(BatchId),
+            with_rows: None,
             oldest_kept: oldest.map(BatchId),
             open: open.map(|n| planned(n, 0)),
         }
@@ -274,6 +284,7 @@ mod tests {
         let whole = |facts: Option<i64>, kept: &[i64]| {
             expect_whole(facts.map(BatchId), kept.iter().copied().map(BatchId)).map_err(|error| match error {
                 StateError::RecordGone { batch } => batch.0,
+                StateError::FactsNew { oldest } => -oldest.0,
                 other => panic!("{other}"),
             })
         };
@@ -282,12 +293,10 @@ mod tests {
         assert_eq!(whole(Some(6), &[8]), Err(7));
         assert_eq!(whole(Some(6), &[7, 9]), Err(8));
         assert_eq!(whole(None, &[0, 1]), Ok(()));
-        assert_eq!(whole(None, &[1, 2]), Err(0));
         assert_eq!(whole(None, &[0, 2]), Err(1));
-        // Older ones were removed when they were no longer needed.
-        let many: Vec<i64> = (7..107).collect();
-        assert_eq!(whole(None, &many), Ok(()));
-        assert_eq!(whole(None, &many[1..]), Err(0));
+        // A new facts table takes what is older first, whether it is lost or was no longer needed.
+        assert_eq!(whole(None, &[1, 2]), Err(-1));
+        assert_eq!(whole(None, &(7..107).collect::<Vec<_>>()), Err(-7));
         assert_eq!(whole(None, &[]), Ok(()));
     }
 

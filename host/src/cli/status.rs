@@ -185,7 +185,7 @@ fn print(all: &[TableStatus]) {
                 (Some(attempt), Some(reason)) => format!(" (attempt {attempt}: {reason})"),
                 _ => String::new(),
             };
-            say!("    batch {open} was begun and is not done{anew}: the next run finishes it");
+            say!("    batch {open} was begun and is not done{anew}: `sluice check` says how the next run goes on");
         }
         if let Some(error) = &table.error {
             say!("    {error}");

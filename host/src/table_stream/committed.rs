@@ -155,6 +155,22 @@ pub(super) async fn find(bronze: &BronzeTable, planned: &PlannedBatch) -> Result
     }))
 }
 
+/// Whether the newest batch with rows is in bronze what it is by its record: two checkpoints can count to the same number,
+/// and files of another time can be put into one.
+pub(super) async fn expect_as_recorded(bronze: &BronzeTable, record: &CommitRecord) -> Result<(), StreamError> {
+    let found = bronze.find(record.batch_id).await?.and_then(|found| found.commit);
+    // What the table's log no longer tells cannot be compared.
+    let Some((_, metadata)) = found else {
+        return Ok(());
+    };
+    let wanted = [
+        ("batch_id", json!(record.batch_id)),
+        ("attempt", json!(record.attempt)),
+        ("end", json!(record.end)),
+    ];
+    Ok(compare(record.batch_id, wanted, &metadata)?)
+}
+
 /// Whether the batch that bronze has is the one that was planned: two checkpoints can count to the same number.
 fn check_same(planned: &PlannedBatch, metadata: &Value) -> Result<(), StateError> {
     let wanted = [
@@ -164,11 +180,19 @@ fn check_same(planned: &PlannedBatch, metadata: &Value) -> Result<(), StateError
         ("end", json!(planned.end)),
         ("transform", planned.provenance.clone()),
     ];
+    compare(planned.batch_id, wanted, metadata)
+}
+
+fn compare<const N: usize>(
+    batch: BatchId,
+    wanted: [(&'static str, Value); N],
+    metadata: &Value,
+) -> Result<(), StateError> {
     for (what, planned_as) in wanted {
         let there = &metadata[what];
         if *there != planned_as {
             return Err(StateError::OtherBatch {
-                batch: planned.batch_id,
+                batch,
                 what,
                 there: there.to_string(),
                 planned: planned_as.to_string(),

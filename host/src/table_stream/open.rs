@@ -128,6 +128,8 @@ impl OpenTable {
             {
                 // Nobody is fenced off for a checkpoint that cannot go on.
                 committed::find(&bronze, planned).await?;
+            } else if let Some(record) = &state.with_rows {
+                committed::expect_as_recorded(&bronze, record).await?;
             }
             // Bronze knows a number that this checkpoint did not count to, so its owner may be alive. Otherwise the number
             // is claimed before the first read; a table without changes gets no commit.
