@@ -143,3 +143,43 @@ async fn a_record_that_facts_lack_is_missed_before_its_row_is_lost_for_good() {
     let batches: Vec<String> = facts.texts("batch_id").into_iter().flatten().collect();
     assert_eq!(batches, ["0", "1", "2"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_another_time_do_not_bring_rows_a_second_time() {
+    let server = Server::start(&[]);
+    server.database("sales").await;
+    let project = Project::new(&server, "sales").table("dbo_t", "max_commits_per_batch = 1\n");
+    fill(&server, 1..4).await;
+    project.once().ok();
+    let checkpoint = project.lake().join("checkpoints/dbo_t");
+    let renumbered = |from: &str, to: &str, number: i64| {
+        let text = std::fs::read_to_string(checkpoint.join(from)).expect("a file");
+        let mut content: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        content["batch_id"] = number.into();
+        std::fs::write(checkpoint.join(to), content.to_string()).expect("written");
+    };
+    // A plan of a range that is done; then a record that ends earlier than the batch in bronze.
+    renumbered("offsets/2.a0.json", "offsets/3.a0.json", 3);
+    let run = project.once();
+    assert_eq!(run.code, 7, "{}\n{}", run.stdout, run.stderr);
+    let error = run.failure("dbo_t")["error"].to_string();
+    assert!(
+        error.contains("offsets/3.a0.json") && error.contains("it begins before"),
+        "{error}"
+    );
+    std::fs::remove_file(checkpoint.join("offsets/3.a0.json")).expect("removed");
+
+    let newest = std::fs::read(checkpoint.join("commits/2.json")).expect("a record");
+    renumbered("commits/1.json", "commits/2.json", 2);
+    let run = project.once();
+    assert_eq!(run.code, 7, "{}\n{}", run.stdout, run.stderr);
+    let error = run.failure("dbo_t")["error"].to_string();
+    assert!(
+        error.contains("a batch 2 of this app_id that is not the one"),
+        "{error}"
+    );
+    std::fs::write(checkpoint.join("commits/2.json"), newest).expect("restored");
+    assert_eq!(project.once().ok().table("dbo_t")["rows"], 0);
+    let rows = rows_of(&project.bronze("dbo_t"), &["_start_lsn"]).expect("rows");
+    assert_eq!(rows.numbers("id"), [1, 2, 3]);
+}

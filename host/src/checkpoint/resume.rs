@@ -59,7 +59,7 @@ pub enum StateError {
     /// Bronze has a batch of that number, and it is not the one that was planned here.
     #[error(
         "bronze has a batch {batch} of this app_id that is not the one planned in this checkpoint ({what} is {there} in \
-         bronze and {planned} in the plan): another process ran the stream with another checkpoint, or the checkpoint was \
+         bronze and {planned} here): another process ran the stream with another checkpoint, or the checkpoint was \
          set back. stop the other process and go on with the checkpoint that bronze was written from, or start over with \
          a new app_id, checkpoint and target"
     )]
