@@ -88,7 +88,10 @@ fn a_cut_or_garbled_file_is_named_with_the_way_on() {
     std::fs::write(folder.path().join("offsets/1.a0.json"), &whole).unwrap();
     std::fs::write(folder.path().join("commits/0.json"), b"\0\0\0\0").unwrap();
     let text = checkpoint.latest().unwrap_err().to_string();
-    assert!(text.contains("commits/0.json") && text.contains("doctor --repair"), "{text}");
+    assert!(
+        text.contains("commits/0.json") && text.contains("doctor --repair"),
+        "{text}"
+    );
     // And doing so is enough: batch 0 is open again under its plan, once the later plan is out of the way.
     std::fs::remove_file(folder.path().join("commits/0.json")).unwrap();
     let text = checkpoint.latest().unwrap_err().to_string();
