@@ -42,7 +42,12 @@ pub fn read_json<T: DeserializeOwned>(file: &Path, advice: &'static str) -> Resu
     match std::fs::metadata(file) {
         Ok(found) if !found.is_file() => return Err(damaged(file, "it is no file".to_owned(), advice)),
         Ok(_) => {}
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return match std::fs::symlink_metadata(file) {
+                Ok(_) => Err(damaged(file, "it is a link to nothing".to_owned(), advice)),
+                Err(_) => Ok(None),
+            };
+        }
         Err(error) => return Err(LakeError::io("read", file, error).into()),
     }
     match std::fs::read(file) {

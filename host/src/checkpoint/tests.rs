@@ -259,3 +259,25 @@ fn looking_at_a_checkpoint_that_is_not_there_makes_none() {
     assert_eq!(reader.latest().unwrap(), CheckpointState::default());
     assert!(!reader.is_running().unwrap() && !place.exists());
 }
+
+#[test]
+fn what_stands_in_a_files_place_is_damage_and_names_are_numbers_as_they_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let reader = CheckpointReader::new(folder.path().to_str().unwrap()).unwrap();
+    let commits = folder.path().join("commits");
+    std::fs::create_dir_all(commits.join("0.json")).unwrap();
+    let error = reader.latest().unwrap_err();
+    assert!(error.to_string().contains("it is no file"), "{error}");
+    std::fs::remove_dir(commits.join("0.json")).unwrap();
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("nowhere", commits.join("0.json")).unwrap();
+        let error = reader.latest().unwrap_err();
+        assert!(error.to_string().contains("a link to nothing"), "{error}");
+        std::fs::remove_file(commits.join("0.json")).unwrap();
+    }
+    for name in ["005.json", "+5.json", "-1.json", "9223372036854775807.json", "5.txt"] {
+        std::fs::write(commits.join(name), "{").unwrap();
+    }
+    assert_eq!(reader.latest().unwrap(), CheckpointState::default());
+}

@@ -118,7 +118,9 @@ impl<'a> Ledger<'a> {
         let rows = self.evidence.rows.as_ref();
         let by_facts = rows.and_then(|rows| {
             let with_rows = |row: &FactsRow| row.rows > Some(0);
-            let mut newest = rows.batches.iter().rev();
+            // Above the number that the facts table has for the stream, rows are somebody else's.
+            let newest = self.by_facts.unwrap_or(i64::MAX);
+            let mut newest = rows.batches.range(..=newest).rev();
             newest.find_map(|(batch, found)| found.iter().any(with_rows).then_some(*batch))
         });
         by_checkpoint.max(by_facts)

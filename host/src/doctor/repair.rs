@@ -210,7 +210,9 @@ fn back_up(checkpoint: &Path) -> Result<PathBuf, RepairError> {
         }
         for name in files::names(&from)? {
             let path = from.join(&name);
-            if name == files::LOCK || !path.is_file() {
+            // What is not a checkpoint's stays where it is.
+            let ours = name.ends_with(".json") || durable::is_staged_name(&name);
+            if !ours || !path.is_file() {
                 continue;
             }
             let content = std::fs::read(&path).map_err(|error| LakeError::io("read", &path, error))?;
@@ -268,13 +270,30 @@ fn move_aside(checkpoint: &Path, backup: &Path, file: &Path) -> Result<(), Repai
         Ok(inside) => backup.join(inside),
         Err(_) => backup.join(file.file_name().unwrap_or_default()),
     };
-    std::fs::rename(file, &to).map_err(|error| LakeError::io("move into the backup", file, error))?;
+    let failed = |error| LakeError::io("move into the backup", file, error);
+    match std::fs::rename(file, &to) {
+        // The checkpoint is a mount of its own.
+        Err(error) if error.kind() == std::io::ErrorKind::CrossesDevices => copy_aside(file, &to).map_err(failed)?,
+        moved => moved.map_err(failed)?,
+    }
     for path in [file, &to] {
         if let Some(folder) = path.parent() {
             durable::sync_folder(folder).map_err(|error| LakeError::io("sync", folder, error))?;
         }
     }
     Ok(())
+}
+
+/// Moves a file to where it cannot be renamed: it goes when its copy is on the disk.
+fn copy_aside(file: &Path, to: &Path) -> std::io::Result<()> {
+    if std::fs::symlink_metadata(file)?.is_symlink() {
+        let names = std::fs::read_link(file)?;
+        std::fs::write(to, names.to_string_lossy().as_bytes())?;
+    } else {
+        std::fs::copy(file, to)?;
+    }
+    File::open(to)?.sync_all()?;
+    std::fs::remove_file(file)
 }
 
 fn write_commit(checkpoint: &Path, record: &CommitRecord) -> Result<(), RepairError> {
@@ -306,6 +325,20 @@ mod tests {
     use super::*;
     use crate::checkpoint::samples::commit_record;
     use crate::doctor::tests::{subject, whole};
+
+    #[test]
+    fn a_file_that_cannot_be_renamed_is_copied_and_then_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, to) = (folder.path().join("4.json"), folder.path().join("backup.json"));
+        std::fs::write(&file, "{").unwrap();
+        copy_aside(&file, &to).unwrap();
+        assert!(!file.exists());
+        assert_eq!(std::fs::read(&to).unwrap(), b"{");
+        // Nothing goes that has no copy.
+        std::fs::write(&file, "[").unwrap();
+        assert!(copy_aside(&file, &folder.path().join("nowhere/backup.json")).is_err());
+        assert_eq!(std::fs::read(&file).unwrap(), b"[");
+    }
 
     #[tokio::test]
     async fn a_step_that_two_findings_propose_is_taken_once_and_a_failure_says_what_was_done() {

@@ -218,6 +218,41 @@ fn facts_rows_without_a_number_are_not_written_a_second_time() {
 }
 
 #[test]
+fn a_row_that_somebody_added_is_not_a_batch() {
+    let mut evidence = whole(250);
+    let rows = evidence.rows.as_mut().unwrap();
+    let mut added = facts(252);
+    added.batch_id = Some(1000);
+    rows.batches.insert(1000, vec![added]);
+    assert_eq!(codes(&evidence), [(Code::FactsDisagree, Severity::NeedsPerson)]);
+    let seen = judge(&subject(), &evidence);
+    assert!(
+        seen.findings[0].what.contains("batch 1000") && seen.findings[0].what.contains("batch 250"),
+        "{}",
+        seen.findings[0].what
+    );
+}
+
+#[test]
+fn a_batch_may_begin_after_the_one_before_it_ended() {
+    let joins = |start: i64| {
+        let mut evidence = whole(9);
+        let mut entry = in_log(6);
+        entry.metadata.as_mut().unwrap()["start"] = serde_json::to_value(offset(start)).unwrap();
+        evidence.bronze = Arc::new(DeltaFiles {
+            exists: true,
+            entries: [(6, Ok(entry))].into(),
+            ..DeltaFiles::default()
+        });
+        Ledger::new(&subject(), &evidence).joins(6)
+    };
+    // Batch 5 ended at 60. What lies between that and the start was passed in memory.
+    assert_eq!((joins(60), joins(63)), (Ok(()), Ok(())));
+    let text = joins(55).unwrap_err();
+    assert!(text.contains("batch 6 in bronze begins at"), "{text}");
+}
+
+#[test]
 fn what_cannot_be_read_is_not_told_as_gone() {
     // Nothing of the part was read, and it looks as if it were not there.
     for part in [Part::Checkpoint, Part::Bronze, Part::Facts] {

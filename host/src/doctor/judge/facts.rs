@@ -32,7 +32,32 @@ pub(super) fn judge(ledger: &Ledger<'_>) -> Vec<Finding> {
     findings.extend(gaps(ledger));
     findings.extend(doubles(ledger));
     findings.extend(disagreements(ledger));
+    findings.extend(strangers(ledger));
     findings
+}
+
+/// Rows of batches that this stream has not come to by the table's own count.
+fn strangers(ledger: &Ledger<'_>) -> Option<Finding> {
+    let rows = ledger.evidence.rows.as_ref()?;
+    let above: Vec<i64> = rows
+        .batches
+        .range(ledger.by_facts? + 1..)
+        .map(|(batch, _)| *batch)
+        .collect();
+    (!above.is_empty()).then(|| {
+        found(
+            Code::FactsDisagree,
+            Severity::NeedsPerson,
+            &ledger.subject.facts_table,
+            format!(
+                "there are rows of {}, and this stream has come to batch {} by the table's own count",
+                batches(&above),
+                ledger.by_facts.unwrap_or_default()
+            ),
+            "sluice did not write them: somebody added rows under this app_id. bronze is not touched by it, and run goes on",
+            "DELETE them from the facts table, and find out who writes there",
+        )
+    })
 }
 
 fn behind(ledger: &Ledger<'_>, newest: i64) -> Option<Finding> {
