@@ -222,6 +222,7 @@ impl Sink<VerdictUpdate> for ControlTable {
             updates: &updates,
             cache,
             staged: None,
+            staged_on: None,
         };
         let outcome = commit(log, &mut rewrite).await;
         let staged = rewrite.staged.take();
@@ -268,6 +269,8 @@ struct Rewrite<'a> {
     cache: &'a mut Option<Cached>,
     /// The rows of the new file.
     staged: Option<(BTreeMap<String, ControlRow>, Add)>,
+    /// The version that it builds on.
+    staged_on: Option<u64>,
 }
 
 impl Propose for Rewrite<'_> {
@@ -280,11 +283,21 @@ impl Propose for Rewrite<'_> {
         let Some(rows) = merged(&cached.rows, self.updates, UtcMicros::now()) else {
             return Ok(Proposal::Settled(()));
         };
-        if let Some((_, file)) = self.staged.take() {
-            discard(log, &file).await;
-        }
-        let batch = record_batch(self.layout, &rows)?;
-        let file = write_one(log, self.layout, &batch).await?;
+        // An entry that was sent and not answered may still arrive, as long as nothing else is seen under its version: the
+        // file that it names stays, and is proposed again.
+        let staged_before = self.staged.take();
+        let (rows, file) = match staged_before {
+            Some((rows, file)) if self.staged_on == Some(log.version()) => (rows, file),
+            outdated => {
+                if let Some((_, file)) = outdated {
+                    discard(log, &file).await;
+                }
+                let batch = record_batch(self.layout, &rows)?;
+                let file = write_one(log, self.layout, &batch).await?;
+                (rows, file)
+            }
+        };
+        self.staged_on = Some(log.version());
         let mut actions: Vec<Action> = Vec::new();
         if let Fit::Evolves(schema) = fit(
             log.name(),
