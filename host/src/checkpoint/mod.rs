@@ -29,3 +29,4 @@ pub use records::{
 };
 pub use resume::{Resume, StateError, expect_whole, reconcile};
 pub use writer::Checkpoint;
+pub(crate) use writer::KEPT;

@@ -1,7 +1,7 @@
 //! The batches of a stream, joined from all that tells of them: `commits/`, `offsets/`, facts and bronze's log.
 //!
 //! The same facts row is in three places, so a commit record that is lost can be written again from either of the others.
-//! What is rebuilt has to join what it stands between: a batch begins where the one before it ends.
+//! What is rebuilt has to join what it stands between: a batch begins where the one before it ends, or later.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,11 @@ use serde_json::Value;
 
 use super::evidence::{Evidence, events_id, facts_id};
 use super::subject::Subject;
-use crate::checkpoint::{BEFORE_THE_FIRST, CLOSED, CLOSED_DETAIL, CommitRecord, FORMAT, PlannedBatch};
+use crate::checkpoint::{BEFORE_THE_FIRST, CLOSED, CLOSED_DETAIL, CommitRecord, FORMAT, KEPT, PlannedBatch};
 use crate::facts::FactsRow;
 use crate::identity::BatchId;
 use crate::lsn::{Offset, UtcMicros};
 use crate::transform::{Provenance, digest};
-
-/// Commits that a run keeps, and so as many as are written again.
-const KEPT: i64 = 100;
 
 /// A batch as bronze's commit tells it.
 #[derive(Clone, Debug)]
@@ -146,7 +143,8 @@ impl<'a> Ledger<'a> {
             return rebuilt;
         };
         let oldest = self.evidence.checkpoint.commits.keys().next().copied().unwrap_or(0);
-        let kept = oldest.max(done - KEPT + 1).max(0);
+        // As many are written again as a run keeps.
+        let kept = oldest.max(done - KEPT as i64 + 1).max(0);
         // A run writes the facts of each batch that they lack from its record, so none of those may be missing.
         let first = self.by_facts.map_or(kept, |newest| kept.min(newest + 1));
         for batch in first..=done {
