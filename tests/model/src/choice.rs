@@ -4,6 +4,11 @@
 pub trait Choose {
     /// An index whose weight is not 0.
     fn pick(&mut self, weights: &[u32]) -> usize;
+
+    /// Whether what was picked last was played before, and something that follows too.
+    fn replays(&self) -> bool {
+        false
+    }
 }
 
 /// Picks at random, the same for the same seed (splitmix64).
@@ -76,5 +81,9 @@ impl Choose for Scripted {
         self.at += 1;
         let (taken, ways) = &self.picks[self.at - 1];
         ways[*taken]
+    }
+
+    fn replays(&self) -> bool {
+        self.at < self.picks.len()
     }
 }

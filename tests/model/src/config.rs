@@ -2,6 +2,7 @@
 
 use crate::choice::Seeded;
 use crate::planted::Planted;
+use crate::stores::Pid;
 use crate::world::{Budget, FaultOn, Faults, Mode, Settings};
 
 /// What is played.
@@ -27,6 +28,10 @@ pub struct Config {
     pub planted: Option<Planted>,
     /// Facts are written before the stream's next step, and a stream looks at its source once: fewer orders are possible.
     pub orderly: bool,
+    /// The only process that may stand still; `None`: each.
+    pub sleeper: Option<Pid>,
+    /// The only process that may be killed; `None`: each.
+    pub victim: Option<Pid>,
 }
 
 /// How likely each action is, against 200 for a step of a task.
@@ -38,6 +43,8 @@ pub struct Weights {
     pub start: u32,
     /// A process is killed.
     pub crash: u32,
+    /// Under leases: its death is seen, or it is not.
+    pub seen: [u32; 2],
     /// A process stands still.
     pub pause: u32,
     /// A process wakes up.
@@ -65,26 +72,32 @@ pub fn config(seed: u64, planted: Option<Planted>) -> Config {
     let mut seeded = Seeded::new(seed ^ 0x00c0_ffee);
     let mut below = |bound| seeded.below(bound);
     // Each seed has its own liking: what never comes together otherwise comes together in some.
-    let profile = [Profile::Any, Profile::Late, Profile::Woken, Profile::Damaged][(seed % 4) as usize];
+    let profile = Profile::ALL[(seed % 5) as usize];
     let mode = match profile {
         Profile::Late => Mode::Lock,
-        Profile::Woken => Mode::Lease,
+        Profile::Woken | Profile::Row => Mode::Lease,
         _ => [Mode::Lock, Mode::Lease][below(2) as usize],
     };
-    let is_focused = matches!(profile, Profile::Late | Profile::Woken);
+    let is_focused = matches!(profile, Profile::Late | Profile::Woken | Profile::Row);
     let damages = if profile == Profile::Damaged { 1 + below(2) } else { 0 };
     let commits = (0..1 + below(3)).map(|_| [below(3) as u8, below(3) as u8]).collect();
     let mut weight = || [2, 8, 25, 80][below(4) as usize];
     let weights = Weights {
         join: 3,
         start: 40 + weight(),
-        crash: if profile == Profile::Late { 12 } else { weight().min(12) },
-        pause: if profile == Profile::Woken {
-            25
-        } else {
-            weight().min(25)
+        crash: match profile {
+            Profile::Late | Profile::Row => 12,
+            _ => weight().min(12),
         },
-        wake: if profile == Profile::Woken { 2 } else { weight() },
+        seen: [1, 1],
+        pause: match profile {
+            Profile::Woken | Profile::Row => 25,
+            _ => weight().min(25),
+        },
+        wake: match profile {
+            Profile::Woken | Profile::Row => 2,
+            _ => weight(),
+        },
         land: if profile == Profile::Late { 4 } else { weight() },
         beat: 4,
         grow: weight(),
@@ -118,20 +131,33 @@ pub fn config(seed: u64, planted: Option<Planted>) -> Config {
                 Profile::Damaged => 0,
                 _ => below(7),
             },
-            crashes: if profile == Profile::Late { 6 } else { below(4) },
-            pauses: if profile == Profile::Woken { 4 } else { below(4) },
+            crashes: match profile {
+                Profile::Late => 6,
+                Profile::Row => 4,
+                _ => below(4),
+            },
+            pauses: match profile {
+                Profile::Woken | Profile::Row => 4,
+                _ => below(4),
+            },
             expiries: below(3),
             changes: if is_focused { 8 } else { below(5) },
             grows: 2 + below(6),
             purges: if below(3) == 0 { 1 + below(3) } else { 0 },
             damages,
-            starts: if profile == Profile::Late { 12 } else { 4 + below(6) },
+            starts: match profile {
+                Profile::Late | Profile::Row => 12,
+                _ => 4 + below(6),
+            },
             beats: below(6),
             asks: if profile == Profile::Woken { 3 } else { below(3) },
         },
         commits,
         settings: Settings {
-            chain: if profile == Profile::Woken { 2 } else { below(3) as u8 },
+            chain: match profile {
+                Profile::Woken | Profile::Row => 2,
+                _ => below(3) as u8,
+            },
             go_on: below(3) > 0,
         },
         faults,
@@ -139,6 +165,8 @@ pub fn config(seed: u64, planted: Option<Planted>) -> Config {
         steps: 150 + below(350),
         planted,
         orderly: false,
+        sleeper: None,
+        victim: None,
     }
 }
 
@@ -153,4 +181,16 @@ enum Profile {
     Woken,
     /// Files that are lost.
     Damaged,
+    /// Owners that are killed while they take over from ones that stand still.
+    Row,
+}
+
+impl Profile {
+    const ALL: [Profile; 5] = [
+        Profile::Any,
+        Profile::Late,
+        Profile::Woken,
+        Profile::Damaged,
+        Profile::Row,
+    ];
 }

@@ -28,6 +28,10 @@ impl Choose for Shared {
     fn pick(&mut self, weights: &[u32]) -> usize {
         self.0.borrow_mut().pick(weights)
     }
+
+    fn replays(&self) -> bool {
+        self.0.borrow().replays()
+    }
 }
 
 /// Tries every schedule, or `limit` of them: then the answer is what was tried, and less than all.
@@ -39,8 +43,7 @@ pub fn explore(config: &Config, limit: usize) -> Result<Tried, Box<Failure>> {
         let mut play = Play::new(config.clone(), Box::new(Shared(Rc::clone(&script))), false);
         let ended = play.run(|play| {
             // On the way to where the script takes a new turn, everything was seen.
-            let script = script.borrow();
-            script.at < script.picks.len() || seen.insert(play.state())
+            script.borrow().replays() || seen.insert(play.state())
         });
         tried.schedules += 1;
         for (what, times) in &play.world.borrow().counts {

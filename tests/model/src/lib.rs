@@ -11,16 +11,17 @@
 //!   process is an `async` function that is polled once a step, and a step is one interaction with a store. Between any
 //!   two it can be killed (which loses its memory), stand still, wake up or be asked to stop, the other can take a step,
 //!   and the configuration can change.
-//! * Ownership by lock and by lease, taking over, closing of what is open, new attempts, idle positions, events.
+//! * Ownership by lock and by lease. A lease is given back, or it runs out, or its process is killed where that is seen, or
+//!   where it looks as if the process slept. Taking over, closing of what is open, new attempts, idle positions, events.
 //!
 //! # What is not
-//! Snapshots, generations, capture instances, components' bytes, pruning, two checkpoints on one lake, and what is inside
-//! of a step: a read of a range is whole or refused (`source/bounds.rs`), a put is atomic (`lake/durable.rs`).
+//! Snapshots, generations, capture instances, components' bytes, pruning, two checkpoints on one lake, a lost `owner.json`,
+//! a stream that changes between lock and lease, a folder of leases that is not seen, and what is inside of a step: a read of a range is whole or refused (`source/bounds.rs`), a put is atomic (`lake/durable.rs`).
 //!
 //! # How it is used
 //! [`schedule`] plays what a seed says and checks after every step ([`check`]), and then lets both owners run undisturbed:
 //! everything has to be delivered, or to be refused for a reason that the protocol has. [`exhaustive`] plays every order of
-//! small configurations. [`planted`] lists rules that can be left out; each is missed by some seed.
+//! small configurations. [`planted`] lists rules and assumptions that can be left out; each is missed by some seed, or in some order.
 //!
 //! A schedule that fails prints its seed and its steps. `SLUICE_SEED=<seed> cargo nextest run -p sluice-model
 //! --no-capture replays_one_seed` plays it again; `SLUICE_PLANTED=<name>` beside it leaves a rule out.
@@ -39,4 +40,5 @@ pub mod play;
 mod publish;
 pub mod schedule;
 pub mod stores;
+mod takeover;
 pub mod world;

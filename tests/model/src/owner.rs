@@ -3,6 +3,7 @@
 use crate::commit::{Ended, Proposal, commit};
 use crate::planted::Planted;
 use crate::stores::{Body, Done, FactsKey, FactsRow, Key, LogId, Lsn, Object, Plan, Snapshot, Stream, Txn, recorded};
+use crate::takeover::is_taken_over;
 use crate::world::{Committed, Hands, Mode, Put, Stop};
 
 /// Commits with changes that a batch takes at most.
@@ -11,7 +12,6 @@ const COMMITS: usize = 2;
 /// What a process knows of a stream that it runs.
 pub(crate) struct Owner {
     pub(crate) hands: Hands,
-    pub(crate) mode: Mode,
     pub(crate) stream: Stream,
     pub(crate) fencing: i64,
     pub(crate) claimed: bool,
@@ -41,7 +41,10 @@ pub async fn run(hands: Hands, mode: Mode, stream: Stream) -> Result<(), Stop> {
         }
         owner.follow().await
     };
-    let ended = ended.await;
+    let ended = match ended.await {
+        Err(stop) if stop.is_alarm() && mode == Mode::Lease => Err(is_taken_over(&hands, stream, stop).await),
+        ended => ended,
+    };
     hands.memory.running.set(hands.memory.running.get() - 1);
     ended
 }
@@ -107,10 +110,8 @@ impl Owner {
             return Ok(());
         };
         let plan = self.pin(from, end, Some((changes[0], end)), offset);
-        if self.write_plan(&plan).await? {
-            self.execute(plan, false).await?;
-        }
-        Ok(())
+        self.write_plan(&plan).await?;
+        self.execute(plan, false).await
     }
 
     async fn record_idle(&mut self) -> Result<(), Stop> {
@@ -122,11 +123,9 @@ impl Owner {
             start: self.recorded,
             ..self.pin(from, end, None, 0)
         };
-        if self.write_plan(&plan).await? {
-            self.hands.count("idle position");
-            self.finish(&plan, 0).await?;
-        }
-        Ok(())
+        self.write_plan(&plan).await?;
+        self.hands.count("idle position");
+        self.finish(&plan, 0).await
     }
 
     fn pin(&self, first: Lsn, end: Lsn, range: Option<(Lsn, Lsn)>, offset: i8) -> Plan {
@@ -143,8 +142,7 @@ impl Owner {
         }
     }
 
-    /// Whether the plan stands; otherwise another's is there, and it is closed.
-    async fn write_plan(&mut self, plan: &Plan) -> Result<bool, Stop> {
+    async fn write_plan(&mut self, plan: &Plan) -> Result<(), Stop> {
         let key = Key::Plan(self.stream, plan.batch, plan.attempt);
         loop {
             match self.hands.put_new(key, Object::Plan(plan.clone())).await {
@@ -158,21 +156,18 @@ impl Owner {
                 .await
             {
                 Some(Object::Plan(there)) if there == *plan => break,
-                // Of the process before, which is not gone. Its claim is older than ours, or we are the old one.
-                Some(Object::Plan(there)) if self.mode == Mode::Lease => {
+                // Of a process that is not gone: we are the old one, or it is fenced off already.
+                Some(_) => {
                     self.hands.count("plan of another found under the name");
-                    self.check_owner().await?;
-                    self.close(&there).await?;
-                    return Ok(false);
+                    return Err(Stop::Conflict);
                 }
-                Some(_) => return Err(Stop::Conflict),
                 None => {}
             }
         }
         if plan.attempt > 0 {
             self.hands.count("attempt planned");
         }
-        Ok(true)
+        Ok(())
     }
 
     pub(crate) async fn finish_open(&mut self, plan: Plan) -> Result<(), Stop> {
@@ -289,7 +284,7 @@ impl Owner {
     }
 
     /// Ends an open batch without rows, at its start: the next one reads its range again.
-    pub(crate) async fn close(&mut self, plan: &Plan) -> Result<(), Stop> {
+    pub(crate) async fn close(&self, plan: &Plan) -> Result<(), Stop> {
         let forgets = self.hands.is(Planted::ClosedForgetsFirst);
         let end = match plan.start {
             Some(start) => start,
@@ -310,12 +305,7 @@ impl Owner {
             last_with_rows: self.last_with_rows,
         };
         self.hands.count("batch closed");
-        let done = self.put_done(done, true).await?;
-        self.publish(&done);
-        self.go_on(&done);
-        if forgets && self.position == Some(0) {
-            (self.position, self.recorded) = (None, None);
-        }
+        self.put_done(done, true).await?;
         Ok(())
     }
 
@@ -343,6 +333,7 @@ impl Owner {
             last_with_rows: self.last_with_rows,
         };
         let done = self.put_done(done, false).await?;
+        self.stay_named().await?;
         self.publish(&done);
         self.go_on(&done);
         Ok(())
@@ -431,7 +422,7 @@ impl Owner {
         }
     }
 
-    async fn check_owner(&self) -> Result<(), Stop> {
+    pub(crate) async fn check_owner(&self) -> Result<(), Stop> {
         let stream = self.stream;
         let log = self
             .hands

@@ -10,8 +10,9 @@ use crate::check::{self, Violation};
 use crate::choice::Choose;
 use crate::config::Config;
 use crate::owner;
+use crate::planted::Planted;
 use crate::publish;
-use crate::stores::{Key, Lease, Lsn, Object, Pid, Stores, Stream};
+use crate::stores::{Key, Lease, LeaseState, Lsn, Object, Pid, Stores, Stream};
 use crate::world::{Hands, Memory, Mode, Stop, Task, World, describe};
 
 pub(crate) struct Running {
@@ -149,7 +150,11 @@ impl Play {
             });
         }
         let world = self.world.borrow();
-        if self.config.budget.damages == 0 {
+        if world.choose.replays() {
+            self.verdicts = [0, 1].map(|stream| world.stores.verdict(stream));
+            return Ok(());
+        }
+        if self.config.budget.damages == 0 && !world.is(Planted::LockDoesNotReach) {
             check::owners(&world.stores)?;
         }
         check::always(&world.stores, world.planted, &mut self.verdicts)
@@ -180,7 +185,8 @@ impl Play {
                 continue;
             };
             if process.paused {
-                offer(Action::Wake(place), weights.wake * ripe, true);
+                let may = weights.join > 0 || budget.starts == 0;
+                offer(Action::Wake(place), weights.wake * ripe, may);
                 continue;
             }
             let publishing = process
@@ -200,10 +206,23 @@ impl Play {
                 };
                 offer(Action::Step(place, task), weight, may);
             }
-            offer(Action::Crash(place), weights.crash * shaken, budget.crashes > 0);
-            offer(Action::Pause(place), weights.pause * shaken, budget.pauses > 0);
+            let (pid, sleeper, victim) = (process.memory.pid, self.config.sleeper, self.config.victim);
+            let may_die = victim.is_none_or(|victim| victim == pid);
+            let may_sleep = sleeper.is_none_or(|sleeper| sleeper == pid);
+            offer(
+                Action::Crash(place),
+                weights.crash * shaken,
+                budget.crashes > 0 && may_die,
+            );
+            offer(
+                Action::Pause(place),
+                weights.pause * shaken,
+                budget.pauses > 0 && may_sleep,
+            );
             offer(Action::Ask(place), weights.ask, budget.asks > 0);
-            let beats = world.mode == Mode::Lease && budget.beats > 0 && world.lease(process.memory.pid).is_some();
+            let beats = world.mode == Mode::Lease
+                && budget.beats > 0
+                && world.stores.lease(process.memory.pid) != LeaseState::Missing;
             offer(Action::Beat(place), weights.beat, beats);
         }
         for late in 0..world.stores.late.len() {
@@ -215,8 +234,21 @@ impl Play {
             weights.purge,
             budget.purges > 0 && world.stores.source.min <= world.stores.source.max(),
         );
-        offer(Action::Change, weights.change, budget.changes > 0);
-        let idle = self.processes.iter().all(Option::is_none);
+        let rests = |process: &Option<Process>| process.as_ref().is_none_or(|process| process.paused);
+        let (idle, still) = (
+            self.processes.iter().all(Option::is_none),
+            self.processes.iter().all(rests),
+        );
+        // What a process reads at its start need not change in between, where every order is tried.
+        let starts = match weights.join {
+            0 => still && budget.starts < 2,
+            _ => still || (budget.starts > 0 && self.processes.iter().any(Option::is_none)),
+        };
+        offer(
+            Action::Change,
+            weights.change,
+            budget.changes > 0 && (starts || !self.config.orderly),
+        );
         offer(Action::Damage, weights.damage, budget.damages > 0 && idle);
         actions.into_iter().unzip()
     }
@@ -238,8 +270,16 @@ impl Play {
                     if !world.stores.late.is_empty() {
                         world.count("crash with a write on its way");
                     }
-                    world.still.push(pid);
                     world.stores.locks.retain(|_, holder| *holder != pid);
+                    match world.mode == Mode::Lease && world.choose.pick(&self.config.weights.seen) == 0 {
+                        true => {
+                            world.note(|| "its death is seen".to_owned());
+                            world.count("death seen");
+                            world.stores.dead.insert(pid);
+                            world.forget(pid);
+                        }
+                        false => world.still.push(pid),
+                    }
                 }
             }
             Action::Pause(place) => {
@@ -274,7 +314,10 @@ impl Play {
             }
             Action::Land(late) => {
                 let world = &mut *self.world.borrow_mut();
-                let text = world.trace.is_some().then(|| describe(&world.stores.late[late]));
+                let text = world
+                    .trace
+                    .is_some()
+                    .then(|| describe(&world.stores.late[late].request));
                 let written = world.stores.land(late);
                 world.count(if written {
                     "late write arrived"
@@ -378,11 +421,7 @@ impl Play {
             world.note(|| format!("process {pid} ends stream {stream}: {ended:?}"));
             if let Err(stop) = ended {
                 world.count(name(stop));
-                let is_alarm = matches!(
-                    stop,
-                    Stop::Damaged | Stop::Rewound | Stop::BronzeBehind | Stop::Foreign | Stop::OtherBatch
-                );
-                if is_alarm && self.config.budget.damages == world.budget.damages {
+                if stop.is_alarm() && self.config.budget.damages == world.budget.damages {
                     self.alarm = Some((stream, stop));
                 }
             }
@@ -393,13 +432,9 @@ impl Play {
         }
         world.note(|| format!("process {pid} ends"));
         world.stores.locks.retain(|_, holder| *holder != pid);
-        if let Some(lease) = world.lease(pid).filter(|lease| lease.ended_by.is_none()) {
-            let ended = Lease {
-                ended_by: Some(pid),
-                ..lease
-            };
-            world.stores.objects.insert(Key::Lease(pid), Object::Lease(ended));
-        }
+        // Also a lease that was ended is given back: the process is gone.
+        world.stores.objects.remove(&Key::Lease(pid));
+        world.forget(pid);
         self.ends[place] = std::mem::take(&mut process.ends);
         self.processes[place] = None;
     }
@@ -411,19 +446,20 @@ impl Play {
         };
         let pid = process.memory.pid;
         let world = &mut *self.world.borrow_mut();
-        let Some(lease) = world.lease(pid) else {
-            return;
+        let lease = match world.stores.lease(pid) {
+            LeaseState::Held(lease) => lease,
+            LeaseState::Ended => {
+                process.memory.lease_ended.set(true);
+                world.note(|| format!("process {pid} sees that its lease was ended"));
+                return;
+            }
+            LeaseState::Missing | LeaseState::Dead => return,
         };
-        if lease.ended_by.is_some() {
-            process.memory.lease_ended.set(true);
-            world.note(|| format!("process {pid} sees that its lease was ended"));
-            return;
-        }
         world.count("beat");
         world.note(|| format!("process {pid} raises its beat"));
         let raised = Lease {
             beat: lease.beat + 1,
-            ended_by: None,
+            ended: false,
         };
         world.stores.objects.insert(Key::Lease(pid), Object::Lease(raised));
     }
@@ -437,10 +473,9 @@ impl Running {
 }
 
 impl World {
-    fn lease(&self, pid: Pid) -> Option<Lease> {
-        match self.stores.objects.get(&Key::Lease(pid)) {
-            Some(Object::Lease(lease)) => Some(*lease),
-            _ => None,
+    fn forget(&mut self, pid: Pid) {
+        if !self.is(Planted::WritesOutliveTheirProcess) {
+            self.stores.forget(pid);
         }
     }
 }

@@ -139,15 +139,30 @@ pub struct Owner {
     pub pid: Pid,
     /// Its number.
     pub fencing: i64,
+    /// `taken_from`: the process that may wake up, until that no longer matters.
+    pub from: Option<Pid>,
 }
 
-/// `hosts/<id>.json`.
+/// `hosts/<id>.json`. A process that ends in order removes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lease {
     /// Raised by its process.
     pub beat: u32,
-    /// Who ended it: its own process, or one that saw it run out.
-    pub ended_by: Option<Pid>,
+    /// A process that saw it run out has ended it.
+    pub ended: bool,
+}
+
+/// What a look at a lease shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LeaseState {
+    /// Given back.
+    Missing,
+    /// Its process is known to be dead.
+    Dead,
+    /// It was ended: its process may wake up.
+    Ended,
+    /// Its process runs, or sleeps, or was killed on another machine.
+    Held(Lease),
 }
 
 /// Name of an object.
@@ -273,6 +288,15 @@ pub enum Late {
     Append(LogId, usize, Entry),
 }
 
+/// A write on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Pending {
+    /// Whose it is.
+    pub by: Pid,
+    /// What it is.
+    pub request: Late,
+}
+
 /// Everything that outlives a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Stores {
@@ -285,9 +309,11 @@ pub struct Stores {
     /// Logs.
     pub logs: BTreeMap<LogId, Snapshot>,
     /// Writes on their way.
-    pub late: Vec<Late>,
+    pub late: Vec<Pending>,
     /// Locks on checkpoints, and who has them.
     pub locks: BTreeMap<Stream, Pid>,
+    /// Killed processes whose lock is seen to be free; others look as if they slept.
+    pub dead: BTreeSet<Pid>,
     /// What was recorded last under each name, for the checks: files can be lost.
     pub ever: BTreeMap<Key, Object>,
 }
@@ -331,10 +357,26 @@ impl Stores {
 
     /// Has a late write arrive: whether the store took it.
     pub fn land(&mut self, index: usize) -> bool {
-        match self.late.remove(index) {
+        match self.late.remove(index).request {
             Late::New(key, object) => self.put_new(key, object),
             Late::Replace(key, seen, object) => self.replace(key, &seen, object),
             Late::Append(log, version, entry) => self.append(log, version, entry),
+        }
+    }
+
+    /// A process is gone: what it wrote to files has been done or never will be. A commit can still be on its way.
+    pub fn forget(&mut self, pid: Pid) {
+        self.late
+            .retain(|late| late.by != pid || matches!(late.request, Late::Append(..)));
+    }
+
+    /// The lease of a process.
+    pub fn lease(&self, pid: Pid) -> LeaseState {
+        match self.objects.get(&Key::Lease(pid)) {
+            Some(Object::Lease(_)) if self.dead.contains(&pid) => LeaseState::Dead,
+            Some(Object::Lease(lease)) if lease.ended => LeaseState::Ended,
+            Some(Object::Lease(lease)) => LeaseState::Held(*lease),
+            _ => LeaseState::Missing,
         }
     }
 

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 use crate::choice::Choose;
 use crate::planted::Planted;
-use crate::stores::{Body, Entry, FactsRow, Key, Late, LogId, Lsn, Object, Pid, Snapshot, Stores, Stream};
+use crate::stores::{Body, Entry, FactsRow, Key, Late, LogId, Lsn, Object, Pending, Pid, Snapshot, Stores, Stream};
 
 /// How it is decided who may run a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,7 +78,7 @@ pub struct World {
     pub counts: BTreeMap<&'static str, u64>,
     /// The steps, when they are wanted.
     pub trace: Option<Vec<String>>,
-    /// Processes that were killed or are stopped: their leases run out.
+    /// Processes that stand still or were killed where nobody sees it: their leases run out.
     pub still: Vec<Pid>,
     /// A stream ends when it has caught up, and does not look again.
     pub stops_at_once: bool,
@@ -217,6 +217,14 @@ pub enum Stop {
     Chain,
     /// What is wanted is purged.
     DataLoss,
+}
+
+impl Stop {
+    /// It says that files or tables are not what they were written as.
+    pub fn is_alarm(self) -> bool {
+        use Stop::{BronzeBehind, Damaged, Foreign, OtherBatch, Rewound};
+        matches!(self, Damaged | Rewound | BronzeBehind | Foreign | OtherBatch)
+    }
 }
 
 /// Answer of a conditional write.
@@ -380,6 +388,12 @@ impl Hands {
             Late::Append(.., entry) => matches!(entry.body, Body::Rows(..)),
             _ => false,
         };
+        // In the midst of a take-over.
+        world.shaken |= match &request {
+            Late::Replace(Key::Owner(_), ..) => world.mode == Mode::Lease,
+            Late::Append(.., entry) => world.mode == Mode::Lease && matches!(entry.body, Body::Claim(_)),
+            _ => false,
+        };
         let written = match fault {
             Fault::None | Fault::ReplyLost => match request {
                 Late::New(key, object) => world.stores.put_new(key, object),
@@ -387,7 +401,10 @@ impl Hands {
                 Late::Append(log, version, entry) => world.stores.append(log, version, entry),
             },
             Fault::Late => {
-                world.stores.late.push(request);
+                world.stores.late.push(Pending {
+                    by: self.memory.pid,
+                    request,
+                });
                 false
             }
             Fault::Failed | Fault::Exists => false,

@@ -9,7 +9,7 @@ const SEEDS: u64 = 6000;
 #[test]
 fn every_rule_that_is_left_out_is_missed() {
     let mut missed = Vec::new();
-    for planted in Planted::ALL {
+    for planted in Planted::ALL.into_iter().filter(|planted| !planted.is_for_exploration()) {
         let mut schedules = (0..SEEDS).map(|seed| (seed, config(seed, Some(planted))));
         let found = schedules.find_map(|(seed, config)| {
             let loses_files = config.budget.damages > 0;

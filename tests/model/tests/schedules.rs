@@ -7,7 +7,7 @@ use sluice_model::schedule::{Stats, config, schedule, traced};
 const SEEDS: u64 = 1000;
 
 /// What the default seeds have to make happen, so that the model cannot stop to play it without a word.
-const OCCURS: [&str; 45] = [
+const OCCURS: [&str; 50] = [
     "attempt planned",
     "batch closed",
     "batch found in bronze",
@@ -18,6 +18,7 @@ const OCCURS: [&str; 45] = [
     "claim",
     "conflict in a log",
     "crash",
+    "death seen",
     "ended refused after damage",
     "ended with data loss",
     "ended with everything delivered",
@@ -33,15 +34,18 @@ const OCCURS: [&str; 45] = [
     "late write was refused",
     "lease ended by another",
     "lease of a living process ran out",
+    "lease was given back",
     "lost reply found in the log",
     "open batch ended from bronze",
     "open batch run again",
+    "owner is known to be dead",
     "pause",
     "plan of another found under the name",
     "purge",
     "range without rows",
     "record of another found under the name",
     "rows quarantined",
+    "somebody else than the owner before may wake up",
     "stopped: asked to",
     "stopped: bronze moved",
     "stopped: chain changed",
@@ -52,6 +56,7 @@ const OCCURS: [&str; 45] = [
     "stopped: name taken",
     "stopped: owned by another",
     "stream taken by lease",
+    "take-over settled",
     "wake",
 ];
 
