@@ -21,6 +21,7 @@ pub mod lake;
 pub mod lsn;
 pub mod report;
 pub mod retry;
+mod sha256;
 pub mod shape;
 pub mod source;
 pub mod table_stream;

@@ -1,26 +1,12 @@
 //! Other writers look after the same tables while sluice writes them: the log is cleaned up, files are compacted and
 //! vacuumed. Nothing is lost or doubled, and what can no longer be known is said.
 
-use crate::harness::{Held, Project, Server, commits, python, rows_of};
+use crate::harness::{Held, Project, Server, commits, ids, insert, python, sales};
 
 async fn set_up() -> (Server, Project) {
-    let server = Server::start(&[]);
-    server.database("sales").await;
-    server.table("sales", "t", "id int NOT NULL PRIMARY KEY").await;
+    let server = sales(&["t"]).await;
     let project = Project::new(&server, "sales").table("dbo_t", "");
     (server, project)
-}
-
-async fn insert(server: &Server, ids: std::ops::RangeInclusive<i32>) {
-    for id in ids {
-        server.exec("sales", &format!("INSERT INTO dbo.t VALUES ({id})")).await;
-    }
-}
-
-fn ids(project: &Project) -> Vec<i64> {
-    rows_of(&project.bronze("dbo_t"), &["_start_lsn"])
-        .expect("rows")
-        .numbers("id")
 }
 
 /// Has another writer do something to bronze. What it printed.

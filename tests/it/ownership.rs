@@ -1,30 +1,13 @@
 //! Bronze is one stream's, and what bronze has is done: whoever finds it there, and whatever became of the source.
 
-use crate::harness::{Project, Server, rows_of};
+use crate::harness::{Project, Server, ids, insert, rows_of, sales};
 
 const NEWEST: &str = "sys.fn_cdc_get_max_lsn()";
 
 async fn set_up(rest: &str) -> (Server, Project) {
-    let server = Server::start(&[]);
-    server.database("sales").await;
-    server
-        .table("sales", "t", "id int NOT NULL PRIMARY KEY, v nvarchar(20) NULL")
-        .await;
+    let server = sales(&["t"]).await;
     let project = Project::new(&server, "sales").table("dbo_t", rest);
     (server, project)
-}
-
-async fn insert(server: &Server, ids: std::ops::RangeInclusive<i32>) {
-    for id in ids {
-        server
-            .exec("sales", &format!("INSERT INTO dbo.t VALUES ({id}, N'v{id}')"))
-            .await;
-    }
-}
-
-fn ids(project: &Project) -> Vec<i64> {
-    let rows = rows_of(&project.bronze("dbo_t"), &["_start_lsn"]).expect("rows");
-    rows.numbers("id")
 }
 
 /// The facts of batches, by number: `(rows, inserts, end LSN, delta version)`.

@@ -6,29 +6,17 @@ use std::path::Path;
 use serde_json::Value;
 use sluice_test_guests::component;
 
-use crate::harness::{Project, Run, Server, rows_of};
+use crate::harness::{Project, Run, Server, insert, rows_of, sales};
 
 const NEWEST: &str = "sys.fn_cdc_get_max_lsn()";
 const UPPER: &str = "[[table.transform]]\nplugin = \"upper\"\nconfig = { columns = [\"v\"] }\n";
 const NO_TRANSFORM: &str = "";
 
 async fn set_up(rest: &str) -> (Server, Project) {
-    let server = Server::start(&[]);
-    server.database("sales").await;
-    server
-        .table("sales", "t", "id int NOT NULL PRIMARY KEY, v nvarchar(20) NULL")
-        .await;
+    let server = sales(&["t"]).await;
     let project = Project::new(&server, "sales").table("dbo_t", &format!("max_commits_per_batch = 100\n{rest}"));
     project.plugin("upper", &component("upper"));
     (server, project)
-}
-
-async fn insert(server: &Server, ids: std::ops::RangeInclusive<i32>) {
-    for id in ids {
-        server
-            .exec("sales", &format!("INSERT INTO dbo.t VALUES ({id}, N'v{id}')"))
-            .await;
-    }
 }
 
 /// Plans the next batch, reads it, and is killed before anything of it is in bronze.
@@ -110,7 +98,7 @@ async fn a_chain_that_bronze_has_no_rows_of_may_change_and_the_batch_is_planned_
     assert_eq!((&open["open_batch"], &open["open_attempt"]), (&0.into(), &1.into()));
     let reason = open["open_reason"].as_str().expect("a reason").to_owned();
     assert!(
-        reason.starts_with("the transform chain changed from no transform to upper@"),
+        reason.starts_with("the transform chain changed: from no transform to upper@"),
         "{reason}"
     );
     let run = project.once().ok();
@@ -164,7 +152,7 @@ async fn who_goes_back_to_the_chain_that_bronze_has_is_not_asked() {
     assert_eq!(bronze(&project), [row(1, "V1", 0), row(2, "V2", 1)]);
     let (_, _, detail) = facts(&project).remove(1);
     assert!(detail.is_some_and(|detail| {
-        detail.starts_with("attempt 1: the transform chain changed from no transform to upper@")
+        detail.starts_with("attempt 1: the transform chain changed: from no transform to upper@")
     }));
     assert_eq!(events(&project), ["transform_set"]);
 }

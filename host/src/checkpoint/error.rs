@@ -110,14 +110,17 @@ pub enum CheckpointError {
     },
     /// The stream was taken over from a process that may wake up, and its open batch is not settled.
     #[error(
-        "{place} was taken over from {from}, which may wake up, and the one that took it over did not get as far as to \
-         settle that: run the table first, which does it"
+        "{place} was taken over from {from}: it may wake up, and who took the table over did not get as far as to settle \
+         that. a run does it; where something keeps run from it, end that process, or, if its machine is surely gone, remove \
+         the file of its lease {}", file.display()
     )]
     Unsettled {
         /// The checkpoint.
         place: String,
         /// The process that may wake up.
         from: String,
+        /// The file of its lease.
+        file: PathBuf,
     },
     /// `owner.json` names nobody, and there are processes that may run the stream.
     #[error(

@@ -1,7 +1,9 @@
 //! The files of a checkpoint folder by name, written whole and read with care.
 
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -27,6 +29,11 @@ pub const ADVICE_COMMIT: &str = "`sluice doctor --repair` writes it again from b
                                  backup";
 pub const ADVICE_OTHERS: &str = "it belongs to another stream or another time: `sluice doctor` says what is whose, or restore \
                                  the checkpoint from a backup";
+pub const ADVICE_FOLDER: &str = "move what is there away, and put the folder back from a backup; where there is none, `sluice \
+                                 doctor --repair` writes again what bronze and facts tell";
+pub const ADVICE_LOCK: &str = "it is what keeps two processes apart: make sure that no process runs the stream, and remove it \
+                               then";
+pub const ADVICE_TURNS: &str = "it only orders the turns of processes of one machine: move it away";
 pub const ADVICE_OWNER: &str = "it says who runs the stream: make sure that no process does, on this or another machine, \
                                 and remove it then";
 
@@ -40,20 +47,78 @@ struct Format {
 pub fn read_json<T: DeserializeOwned>(file: &Path, advice: &'static str) -> Result<Option<T>, CheckpointError> {
     // A folder cannot be read, and a pipe has no end.
     match std::fs::metadata(file) {
-        Ok(found) if !found.is_file() => return Err(damaged(file, "it is no file".to_owned(), advice)),
+        Ok(found) if !found.is_file() => return Err(damaged(file, NO_FILE.to_owned(), advice)),
         Ok(_) => {}
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            return match std::fs::symlink_metadata(file) {
-                Ok(_) => Err(damaged(file, "it is a link to nothing".to_owned(), advice)),
-                Err(_) => Ok(None),
-            };
-        }
-        Err(error) => return Err(LakeError::io("read", file, error).into()),
+        Err(error) => return no_file(file, error, advice).map(|()| None),
     }
     match std::fs::read(file) {
         Ok(bytes) => parse_json(file, &bytes, advice).map(Some),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(LakeError::io("read", file, error).into()),
+    }
+}
+
+const NO_FILE: &str = "it is no file";
+
+/// A file that cannot be looked at is not there, or is damage; what the system may do at another time is neither.
+fn no_file(file: &Path, error: std::io::Error, advice: &'static str) -> Result<(), CheckpointError> {
+    match error.kind() {
+        ErrorKind::NotADirectory => return Err(no_folder(file.parent().unwrap_or(file))),
+        ErrorKind::PermissionDenied => {}
+        // A link to nothing, or around in a circle.
+        _ if std::fs::symlink_metadata(file).is_ok_and(|found| found.is_symlink()) => {
+            return Err(damaged(file, "it is a link that leads nowhere".to_owned(), advice));
+        }
+        ErrorKind::NotFound => return Ok(()),
+        _ => {}
+    }
+    Err(LakeError::io("read", file, error).into())
+}
+
+/// Names what stands in the way: the folder, or one above it.
+fn no_folder(folder: &Path) -> CheckpointError {
+    let is_other = |place: &&Path| std::fs::symlink_metadata(place).is_ok() && !place.is_dir();
+    let place = folder.ancestors().find(is_other).unwrap_or(folder);
+    damaged(place, "it is no folder".to_owned(), ADVICE_FOLDER)
+}
+
+/// The lock of a checkpoint, where it is what can be locked; `None` when there is none yet.
+pub fn lock_file(root: &Path) -> Result<Option<PathBuf>, CheckpointError> {
+    let file = root.join(LOCK);
+    Ok(is_lock(&file, ADVICE_LOCK)?.then_some(file))
+}
+
+fn is_lock(file: &Path, advice: &'static str) -> Result<bool, CheckpointError> {
+    match std::fs::metadata(file) {
+        Ok(found) if found.is_file() => Ok(true),
+        Ok(_) => Err(damaged(file, NO_FILE.to_owned(), advice)),
+        Err(error) => no_file(file, error, advice).map(|()| false),
+    }
+}
+
+/// How long a lock is left alone before it is tried again.
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
+
+/// Takes the lock of a folder, until it is dropped. `None` when another process holds it for all that time. `advice` is for
+/// something that cannot be locked.
+pub fn take_lock(folder: &Path, patience: Duration, advice: &'static str) -> Result<Option<File>, CheckpointError> {
+    let path = folder.join(LOCK);
+    is_lock(&path, advice)?;
+    let failed = |error| CheckpointError::from(LakeError::io("lock", &path, error));
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(failed)?;
+    let patience = Instant::now() + patience;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            Err(TryLockError::WouldBlock) if Instant::now() >= patience => return Ok(None),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
     }
 }
 
@@ -119,7 +184,10 @@ pub fn damaged(file: &Path, reason: String, advice: &'static str) -> CheckpointE
 
 /// Makes a folder and those above it.
 pub fn create_folder(folder: &Path) -> Result<(), CheckpointError> {
-    std::fs::create_dir_all(folder).map_err(|error| LakeError::io("create", folder, error).into())
+    std::fs::create_dir_all(folder).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists | ErrorKind::NotADirectory => no_folder(folder),
+        _ => LakeError::io("create", folder, error).into(),
+    })
 }
 
 /// Removes a file that may be gone.
@@ -136,6 +204,7 @@ pub fn names(folder: &Path) -> Result<Vec<String>, CheckpointError> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == ErrorKind::NotADirectory => return Err(no_folder(folder)),
         Err(error) => return Err(failed(error)),
     };
     let mut names = Vec::new();

@@ -1,26 +1,25 @@
 //! Taking a checkpoint's lock, and what has to be known of the owner before.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::files;
 use super::hosts::{self, LeaseState};
+use super::reader::UNNAMED;
 use super::records::Owner;
 use super::{CheckpointError, CheckpointReader};
-use crate::lake::LakeError;
 
 /// A reader that looks whether the stream runs holds the lock for an instant, a process that takes the stream over under a
 /// lease for a few writes.
-pub(super) const LOCK_ATTEMPTS: u32 = 5;
-pub(super) const LOCK_ATTEMPTS_LEASED: u32 = 50;
-const LOCK_PAUSE: Duration = Duration::from_millis(40);
+pub(super) const LOCK_PATIENCE: Duration = Duration::from_millis(200);
+pub(super) const LOCK_PATIENCE_LEASED: Duration = Duration::from_secs(2);
 
 /// Takes the lock of a checkpoint that nobody runs, and that nobody who slept can go on with, until it is dropped: for a
 /// repair, which claims nothing. A damaged `owner.json` is no obstacle by itself, because it may be what is repaired.
 pub(crate) fn lock_unowned(reader: &CheckpointReader) -> Result<File, CheckpointError> {
     files::create_folder(reader.root())?;
-    let lock = take_lock(reader, LOCK_ATTEMPTS)?;
+    let lock = take_lock(reader, LOCK_PATIENCE)?;
     let owner = match reader.owner() {
         Ok(owner) => owner,
         Err(CheckpointError::Damaged { .. } | CheckpointError::NewerFormat { .. }) => None,
@@ -30,11 +29,14 @@ pub(crate) fn lock_unowned(reader: &CheckpointReader) -> Result<File, Checkpoint
         expect_no_leases(reader)?;
         return Ok(lock);
     };
-    if let Some(from) = owner.taken_from.clone() {
-        let place = reader.root().display().to_string();
-        return Err(CheckpointError::Unsettled { place, from });
+    if let Some((from, file)) = may_still_wake(reader, &owner)? {
+        return Err(CheckpointError::Unsettled {
+            place: reader.root().display().to_string(),
+            from,
+            file,
+        });
     }
-    match reader.lease_of(&owner, None)? {
+    match reader.lease_of(&owner)? {
         Some((hosts, LeaseState::Ended(lease))) => Err(CheckpointError::MayWake {
             place: reader.root().display().to_string(),
             owner: owner.to_string(),
@@ -42,6 +44,34 @@ pub(crate) fn lock_unowned(reader: &CheckpointReader) -> Result<File, Checkpoint
         }),
         _ => expect_lease_over(reader, &owner).map(|_| lock),
     }
+}
+
+/// Somebody whom the stream was taken over from, who may wake up, and with whom nobody has settled yet: in words, and the file
+/// of that lease.
+pub(crate) fn may_still_wake(
+    reader: &CheckpointReader,
+    owner: &Owner,
+) -> Result<Option<(String, PathBuf)>, CheckpointError> {
+    for from in owner.unsettled.iter().filter(|from| from.may_wake) {
+        let Some(before) = &from.owner else {
+            let own = owner.lease.as_deref();
+            let others = reader
+                .hosts()
+                .map_or(Ok(Vec::new()), |hosts| hosts::others(hosts, own))?;
+            if let Some(lease) = others.iter().find_map(LeaseState::lease) {
+                let file = reader.hosts().map(|hosts| hosts::lease_file(hosts, &lease.id));
+                return Ok(Some((from.to_string(), file.unwrap_or_default())));
+            }
+            continue;
+        };
+        match reader.lease_of(before)? {
+            None | Some((_, LeaseState::Missing | LeaseState::Dead(_))) => {}
+            Some((hosts, LeaseState::Ended(lease) | LeaseState::Held(lease))) => {
+                return Ok(Some((from.to_string(), hosts::lease_file(&hosts, &lease.id))));
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// Without an owner, each lease of the configured folder may be the one that the stream is run under.
@@ -58,13 +88,17 @@ fn expect_no_leases(reader: &CheckpointReader) -> Result<(), CheckpointError> {
 
 /// The error about leases one of which may be the one of an owner that nothing names.
 pub(crate) fn owner_unknown(reader: &CheckpointReader, hosts: &Path, leases: &[LeaseState]) -> CheckpointError {
-    let words = leases.iter().filter_map(|state| match state {
-        LeaseState::Held(lease) => Some((lease, "lease")),
-        LeaseState::Ended(lease) => Some((lease, "lease that ran out")),
-        LeaseState::Missing | LeaseState::Dead(_) => None,
-    });
-    let words: Vec<String> = words
-        .map(|(lease, what)| format!("{lease} ({what} {})", hosts::lease_file(hosts, &lease.id).display()))
+    let words: Vec<String> = leases
+        .iter()
+        .filter_map(LeaseState::lease)
+        .map(|lease| {
+            let what = if lease.ended.is_some() {
+                "lease that ran out"
+            } else {
+                "lease"
+            };
+            format!("{lease} ({what} {})", hosts::lease_file(hosts, &lease.id).display())
+        })
         .collect();
     CheckpointError::OwnerUnknown {
         file: reader.root().join(files::OWNER),
@@ -75,7 +109,7 @@ pub(crate) fn owner_unknown(reader: &CheckpointReader, hosts: &Path, leases: &[L
 /// The lease under which the last owner ran the stream has to be over; this process has the lock and watches nobody.
 /// Whether that owner may wake up.
 pub(super) fn expect_lease_over(reader: &CheckpointReader, owner: &Owner) -> Result<bool, CheckpointError> {
-    match reader.lease_of(owner, None)? {
+    match reader.lease_of(owner)? {
         None | Some((_, LeaseState::Missing | LeaseState::Dead(_))) => Ok(false),
         Some((_, LeaseState::Ended(_))) => Ok(true),
         Some((hosts, LeaseState::Held(lease))) => Err(CheckpointError::Leased {
@@ -87,25 +121,13 @@ pub(super) fn expect_lease_over(reader: &CheckpointReader, owner: &Owner) -> Res
 }
 
 /// The operating system's lock on the checkpoint, until it is dropped.
-pub(super) fn take_lock(reader: &CheckpointReader, attempts: u32) -> Result<File, CheckpointError> {
-    let path = reader.root().join(files::LOCK);
-    let failed = |error| CheckpointError::from(LakeError::io("lock", &path, error));
-    let file = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path)
-        .map_err(failed)?;
-    for _ in 0..attempts {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
-            Err(TryLockError::Error(error)) => return Err(failed(error)),
-        }
+pub(super) fn take_lock(reader: &CheckpointReader, patience: Duration) -> Result<File, CheckpointError> {
+    if let Some(lock) = files::take_lock(reader.root(), patience, files::ADVICE_LOCK)? {
+        return Ok(lock);
     }
     let owner = match reader.owner() {
         Ok(Some(owner)) => owner.to_string(),
-        _ => "a process that has not written its name yet".to_owned(),
+        _ => UNNAMED.to_owned(),
     };
     Err(CheckpointError::Owned {
         place: reader.root().display().to_string(),

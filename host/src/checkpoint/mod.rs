@@ -19,13 +19,14 @@ mod tests;
 mod writer;
 
 pub use error::CheckpointError;
-pub(crate) use hold::{lock_unowned, owner_unknown};
+pub(crate) use hold::{lock_unowned, may_still_wake, owner_unknown};
 pub(crate) use hosts::others;
 pub use hosts::{Ended, HostWatcher, Lease, LeaseLost, LeaseState, Outcome, ProcessLease, look};
+pub(crate) use reader::UNNAMED;
 pub use reader::{CheckpointReader, CheckpointState, Running};
 pub use records::{
     ATTEMPTS, BEFORE_THE_FIRST, CLOSED, CLOSED_DETAIL, CommitRecord, FORMAT, InstanceRange, Owner, PlannedBatch,
-    StreamIdentity,
+    StreamIdentity, Unsettled,
 };
 pub use resume::{Resume, StateError, expect_whole, reconcile};
 pub use writer::Checkpoint;

@@ -35,6 +35,9 @@ pub enum Running {
     RanOut(String),
 }
 
+/// Who holds the lock of a checkpoint without an owner's name in it.
+pub(crate) const UNNAMED: &str = "a process that has not written its name: one that is starting, or a repair";
+
 /// Reads a checkpoint and changes nothing. Calls block on local files.
 #[derive(Clone, Debug)]
 pub struct CheckpointReader {
@@ -115,13 +118,12 @@ impl CheckpointReader {
         let locked = self.is_locked()?;
         let owner = self.owner()?;
         let Some(owner) = owner else {
-            let unnamed = "a process that has not written its name yet";
             return Ok(match locked {
-                true => Running::By(unnamed.to_owned()),
+                true => Running::By(UNNAMED.to_owned()),
                 false => Running::Nobody,
             });
         };
-        let (folder, state) = match self.lease_of(&owner, None) {
+        let (folder, state) = match self.lease_of(&owner) {
             Ok(Some(found)) => found,
             Ok(None) if locked => return Ok(Running::By(owner.to_string())),
             Ok(None) => return Ok(Running::Nobody),
@@ -155,15 +157,10 @@ impl CheckpointReader {
         })
     }
 
-    /// The folder and the state of the lease that an owner runs the stream under. `hosts` is where leases are by the
-    /// configuration, where the reader was not told. Fails when the file is not there and no folder that is seen from here
-    /// is surely the owner's.
-    pub fn lease_of(
-        &self,
-        owner: &Owner,
-        hosts: Option<&Path>,
-    ) -> Result<Option<(PathBuf, LeaseState)>, CheckpointError> {
-        hosts::lease_of_owner(&self.root, hosts.or(self.hosts()), owner)
+    /// The folder and the state of the lease that an owner runs the stream under. Fails when the file is not there and no
+    /// folder that is seen from here is surely the owner's.
+    pub fn lease_of(&self, owner: &Owner) -> Result<Option<(PathBuf, LeaseState)>, CheckpointError> {
+        hosts::lease_of_owner(&self.root, self.hosts(), owner)
     }
 
     /// Whether a batch was ever planned or recorded here.
@@ -173,7 +170,9 @@ impl CheckpointReader {
 
     /// Whether a process of this machine holds the lock.
     pub(crate) fn is_locked(&self) -> Result<bool, CheckpointError> {
-        let path = self.root.join(files::LOCK);
+        let Some(path) = files::lock_file(&self.root)? else {
+            return Ok(false);
+        };
         let failed = |error| CheckpointError::from(LakeError::io("look at the lock", &path, error));
         let file = match std::fs::File::open(&path) {
             Ok(file) => file,

@@ -185,10 +185,30 @@ pub struct Owner {
     /// The name that this folder has in itself, because its path can be another one, or lead elsewhere, on another machine.
     #[serde(default)]
     pub hosts_id: Option<String>,
-    /// Whom the stream was taken over from, as long as that process may wake up in the midst of a batch: until the owner has
-    /// committed its claim and closed that batch. Who takes the stream over before that has the same to do.
+    /// Whom the stream was taken over from, as long as what they wrote may still arrive: until the owner has committed its
+    /// claim and closed the batch that is open. Who takes the stream over before that has the same to do.
     #[serde(default)]
-    pub taken_from: Option<String>,
+    pub unsettled: Vec<Unsettled>,
+}
+
+/// Somebody whom a stream was taken over from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unsettled {
+    /// The owner; `None` when `owner.json` named nobody.
+    pub owner: Option<Box<Owner>>,
+    /// Its lease ran out, so it may only sleep; else it is gone as far as anybody knows.
+    pub may_wake: bool,
+}
+
+impl fmt::Display for Unsettled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.owner, self.may_wake) {
+            (Some(owner), true) => write!(f, "{owner}, whose lease ran out"),
+            (Some(owner), false) => write!(f, "{owner}, which is gone"),
+            (None, true) => f.write_str("a process that owner.json no longer named, and whose lease ran out"),
+            (None, false) => f.write_str("whoever was here, if anybody was"),
+        }
+    }
 }
 
 impl fmt::Display for Owner {

@@ -102,12 +102,22 @@ pub enum StateError {
         /// The oldest batch whose record is kept.
         oldest: BatchId,
     },
-    /// A batch without rows was done, as the facts table says, and its record is gone.
+    /// The facts table tells of a batch that is open by the checkpoint and that bronze does not have.
     #[error(
-        "batch {batch} was done without rows, as the facts table says, and the checkpoint has lost commits/{batch}.json: \
-         `sluice doctor --repair` writes it again from the facts, or restore it from a backup"
+        "batch {batch} is done, as the facts table says, and bronze does not have it: it had no rows, and the checkpoint has lost \
+         commits/{batch}.json, or bronze was set back. `sluice doctor` says which, and `--repair` writes the file again (nothing \
+         was written)"
     )]
     RecordLost {
+        /// The batch.
+        batch: BatchId,
+    },
+    /// A record that does not agree with itself.
+    #[error(
+        "commits/{batch}.json names another chain of transforms than its own facts: the file was changed by hand. `sluice doctor \
+         --repair` writes it again from bronze or the facts, or restore it from a backup"
+    )]
+    RecordOfTwo {
         /// The batch.
         batch: BatchId,
     },
@@ -176,6 +186,10 @@ pub fn reconcile(
     }
     let already_in_bronze = open.is_some() && bronze == open;
     if !already_in_bronze {
+        // It was done, without rows or closed, and what it was then need not be what it would be now.
+        if let Some(batch) = open.filter(|open| facts >= Some(*open)) {
+            return Err(StateError::RecordLost { batch });
+        }
         match (state.last_with_rows, bronze) {
             (Some(done), recorded) if recorded < Some(done) => {
                 return Err(StateError::BronzeBehind {

@@ -271,13 +271,47 @@ fn what_stands_in_a_files_place_is_damage_and_names_are_numbers_as_they_are_writ
     std::fs::remove_dir(commits.join("0.json")).unwrap();
     #[cfg(unix)]
     {
-        std::os::unix::fs::symlink("nowhere", commits.join("0.json")).unwrap();
-        let error = reader.latest().unwrap_err();
-        assert!(error.to_string().contains("a link to nothing"), "{error}");
-        std::fs::remove_file(commits.join("0.json")).unwrap();
+        for to in ["nowhere", "0.json"] {
+            std::os::unix::fs::symlink(to, commits.join("0.json")).unwrap();
+            let error = reader.latest().unwrap_err();
+            assert!(error.to_string().contains("a link that leads nowhere"), "{error}");
+            assert_eq!(error.kind(), ErrorKind::State);
+            std::fs::remove_file(commits.join("0.json")).unwrap();
+        }
     }
     for name in ["005.json", "+5.json", "-1.json", "9223372036854775807.json", "5.txt"] {
         std::fs::write(commits.join(name), "{").unwrap();
     }
     assert_eq!(reader.latest().unwrap(), CheckpointState::default());
+}
+
+#[test]
+fn what_is_no_folder_or_no_lock_is_damage_that_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let damaged = |place: &Path, named: &Path, text: &str| {
+        let place = place.to_str().unwrap();
+        let reader = CheckpointReader::new(place).unwrap();
+        let looked = reader
+            .identity()
+            .and_then(|_| reader.latest())
+            .and_then(|_| reader.is_running());
+        let opened = Checkpoint::open(place, &identity("orders", "orders")).and_then(|opened| opened.latest());
+        for error in [looked.unwrap_err(), opened.unwrap_err()] {
+            assert_eq!(error.kind(), ErrorKind::State, "{error}");
+            let said = format!("{} is damaged ({text})", named.display());
+            assert!(error.to_string().contains(&said), "{error}");
+        }
+    };
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    damaged(&file, &file, "it is no folder");
+
+    let records = folder.path().join("records");
+    std::fs::create_dir(&records).unwrap();
+    std::fs::write(records.join(files::COMMITS), "").unwrap();
+    damaged(&records, &records.join(files::COMMITS), "it is no folder");
+
+    let lock = folder.path().join("lock");
+    std::fs::create_dir_all(lock.join(files::LOCK)).unwrap();
+    damaged(&lock, &lock.join(files::LOCK), "it is no file");
 }

@@ -3,18 +3,18 @@
 use std::collections::HashSet;
 use std::fs::File;
 use std::sync::Arc;
-
-use sha2::{Digest as _, Sha256};
+use std::time::Duration;
 
 use super::files;
-use super::hold::{LOCK_ATTEMPTS, LOCK_ATTEMPTS_LEASED, expect_lease_over, take_lock};
+use super::hold::{LOCK_PATIENCE, LOCK_PATIENCE_LEASED, expect_lease_over, take_lock};
 use super::hosts::ProcessLease;
-use super::records::{CommitRecord, FORMAT, Owner, PlannedBatch, StreamIdentity};
+use super::records::{CommitRecord, FORMAT, Owner, PlannedBatch, StreamIdentity, Unsettled};
 use super::{CheckpointError, CheckpointReader, CheckpointState};
 use crate::identity::{BatchId, host_name};
 use crate::lake::LakeError;
 use crate::lake::durable::{self, Published};
 use crate::lsn::UtcMicros;
+use crate::sha256;
 
 /// Batches that are kept after they are done.
 pub(crate) const KEPT: usize = 100;
@@ -43,7 +43,7 @@ impl Checkpoint {
     /// Fails when another process has it (naming that one), or when it belongs to another stream (naming both).
     pub fn open(location: &str, identity: &StreamIdentity) -> Result<Checkpoint, CheckpointError> {
         let reader = CheckpointReader::new(location)?;
-        let lock = prepare(&reader, identity, LOCK_ATTEMPTS)?;
+        let lock = prepare(&reader, identity, LOCK_PATIENCE)?;
         let before = reader.owner()?;
         let may_wake = match &before {
             Some(owner) => expect_lease_over(&reader, owner)?,
@@ -64,11 +64,11 @@ impl Checkpoint {
     ) -> Result<Option<Checkpoint>, CheckpointError> {
         let reader = CheckpointReader::new(location)?;
         // A process that has the lock for its life runs the stream in mode "lock".
-        let attempts = match before {
-            Some(before) if before.lease.is_none() => LOCK_ATTEMPTS,
-            _ => LOCK_ATTEMPTS_LEASED,
+        let patience = match before {
+            Some(before) if before.lease.is_none() => LOCK_PATIENCE,
+            _ => LOCK_PATIENCE_LEASED,
         };
-        let _turn = prepare(&reader, identity, attempts)?;
+        let _turn = prepare(&reader, identity, patience)?;
         let there = reader.owner()?;
         if there.as_ref() != before {
             return Ok(None);
@@ -98,14 +98,7 @@ impl Checkpoint {
             lease: lease.map(|lease| lease.id().to_owned()),
             hosts: lease.map(|lease| lease.hosts().to_path_buf()),
             hosts_id: lease.map(|lease| lease.hosts_id().to_owned()),
-            taken_from: match before {
-                Some(before) if may_wake => Some(format!("{before}, whose lease ran out")),
-                Some(before) => before.taken_from,
-                None if may_wake => {
-                    Some("a process that owner.json no longer named, and whose lease ran out".to_owned())
-                }
-                None => None,
-            },
+            unsettled: unsettled(lease.map(|lease| lease.id()), before, may_wake),
         };
         let file = reader.root().join(files::OWNER);
         files::replace_json(&file, &owner)?;
@@ -127,26 +120,23 @@ impl Checkpoint {
         self.owner.fencing
     }
 
-    /// Whom the stream was taken over from, while that process may wake up in the midst of a batch: until
-    /// [`Checkpoint::settled`].
-    pub fn taken_from(&self) -> Option<&str> {
-        self.owner.taken_from.as_deref()
+    /// Whom the stream was taken over from, while what they wrote may still arrive: nobody after [`Checkpoint::settled`].
+    pub fn unsettled(&self) -> &[Unsettled] {
+        &self.owner.unsettled
     }
 
-    /// The claim is committed and the batch closed, so it no longer matters whether the owner before wakes up.
+    /// The claim is committed and the batch closed, so it no longer matters what the owners before do.
     pub fn settled(&mut self) -> Result<(), CheckpointError> {
-        match self.owner.taken_from {
-            Some(_) => {
-                let owner = Owner {
-                    taken_from: None,
-                    ..self.owner.clone()
-                };
-                self.write_owner(&owner, Number::Claimed)?;
-                self.owner = owner;
-                Ok(())
-            }
-            None => Ok(()),
+        if self.owner.unsettled.is_empty() {
+            return Ok(());
         }
+        let owner = Owner {
+            unsettled: Vec::new(),
+            ..self.owner.clone()
+        };
+        self.write_owner(&owner, Number::Claimed)?;
+        self.owner = owner;
+        Ok(())
     }
 
     /// Whether this process runs the stream under a lease.
@@ -154,14 +144,15 @@ impl Checkpoint {
         matches!(self.hold, Hold::Lease(_))
     }
 
-    /// The process that has taken the stream over, if one has; or that counted to the same fencing number at the same time,
+    /// Under a lease, the process that has taken the stream over, if one has; or that counted to the same fencing number at the same time,
     /// where locks do not reach. Bronze says which of those two has it.
     pub fn successor(&self) -> Result<Option<Owner>, CheckpointError> {
         Ok(self.reader.owner()?.filter(|there| self.is_foreign(there)))
     }
 
     fn is_foreign(&self, there: &Owner) -> bool {
-        there.fencing > self.owner.fencing || (there.fencing == self.owner.fencing && there.lease != self.owner.lease)
+        // Its own number may have risen since.
+        there.lease != self.owner.lease && there.fencing >= self.owner.fencing
     }
 
     /// Fails when this process has lost its lease.
@@ -235,7 +226,7 @@ impl Checkpoint {
 
     /// Keeps the bytes of a component that an open batch may need. Gives its SHA-256 in lower-case hex.
     pub fn save_component(&self, bytes: &[u8]) -> Result<String, CheckpointError> {
-        let sha256 = hex_sha256(bytes);
+        let sha256 = sha256::hex(bytes);
         let file = files::component_file(self.reader.root(), &sha256);
         if files::publish_bytes(&file, bytes)? == Published::Exists && self.load_component(&sha256).is_err() {
             durable::replace(&file, bytes).map_err(|error| LakeError::io("write", &file, error))?;
@@ -257,7 +248,7 @@ impl Checkpoint {
             }
             Err(error) => return Err(LakeError::io("read", &file, error).into()),
         };
-        if hex_sha256(&bytes) != sha256 {
+        if sha256::hex(&bytes) != sha256 {
             return Err(CheckpointError::ComponentHash {
                 place: place(),
                 sha256: sha256.to_owned(),
@@ -307,7 +298,7 @@ impl Checkpoint {
         let _turn = match &self.hold {
             Hold::Lock(_) => None,
             Hold::Lease(_) => {
-                let turn = take_lock(&self.reader, LOCK_ATTEMPTS_LEASED)?;
+                let turn = take_lock(&self.reader, LOCK_PATIENCE_LEASED)?;
                 self.check_lease()?;
                 let there = match self.reader.owner() {
                     Err(CheckpointError::Damaged { .. }) => None,
@@ -330,6 +321,31 @@ impl Checkpoint {
     }
 }
 
+/// Whom a process under this lease has to settle with before it goes on (`docs/decisions/0009`): under a lease everybody,
+/// because `owner.json` need not name all who were at work, and what a dead process wrote to a shared folder can still arrive.
+/// A lock is what nobody else has.
+fn unsettled(lease: Option<&str>, before: Option<Owner>, may_wake: bool) -> Vec<Unsettled> {
+    let Some(before) = before else {
+        let nobody = Unsettled { owner: None, may_wake };
+        return lease.map(|_| nobody).into_iter().collect();
+    };
+    let is_own = lease.is_some() && before.lease.as_deref() == lease;
+    let both_locked = lease.is_none() && before.lease.is_none();
+    if !may_wake && (is_own || both_locked) {
+        return before.unsettled;
+    }
+    // Of those that are gone one is enough to say that there is something to settle.
+    let mut unsettled: Vec<Unsettled> = before.unsettled.iter().filter(|from| from.may_wake).cloned().collect();
+    unsettled.push(Unsettled {
+        owner: Some(Box::new(Owner {
+            unsettled: Vec::new(),
+            ..before
+        })),
+        may_wake,
+    });
+    unsettled
+}
+
 /// How this process has its fencing number.
 #[derive(Clone, Copy)]
 enum Number {
@@ -340,12 +356,12 @@ enum Number {
 }
 
 /// Makes the folders and takes the lock; the checkpoint is that of `identity` then.
-fn prepare(reader: &CheckpointReader, identity: &StreamIdentity, attempts: u32) -> Result<File, CheckpointError> {
+fn prepare(reader: &CheckpointReader, identity: &StreamIdentity, patience: Duration) -> Result<File, CheckpointError> {
     let root = reader.root();
     for folder in [files::OFFSETS, files::COMMITS, files::COMPONENTS] {
         files::create_folder(&root.join(folder))?;
     }
-    let lock = take_lock(reader, attempts)?;
+    let lock = take_lock(reader, patience)?;
     let file = root.join(files::STREAM);
     if files::publish_json(&file, identity)? == Published::Exists && !reader.expect(identity)? {
         return Err(files::damaged(&file, "it is gone".to_owned(), files::ADVICE_STREAM));
@@ -374,8 +390,4 @@ fn same_json(a: &PlannedBatch, b: &PlannedBatch) -> bool {
         (Ok(a), Ok(b)) => a == b,
         _ => false,
     }
-}
-
-fn hex_sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -10,7 +10,7 @@ use crate::error::{Classify, ErrorKind, chain};
 use crate::fanout::key_ring;
 use crate::lake::delta_type;
 use crate::source::{Asker, Catalog, ChangeReader, StreamPool, TableSource, check_history};
-use crate::table_stream::{Course, Standing, StreamError, plugin_name, specs, standing};
+use crate::table_stream::{Course, Open, Standing, StreamError, plugin_name, specs, standing};
 use crate::transform::{Chain, Engine, KeyRing, SourceRoute};
 
 pub(super) async fn run(args: ConfigArgs) -> Result<(), Failure> {
@@ -180,12 +180,19 @@ fn describe_standing(standing: &Standing) -> String {
         (None, true) => format!("{NOTHING_DONE}; the bronze table is there and fits"),
         (None, false) => NOTHING_DONE.to_owned(),
     };
-    if let Some(open) = standing.open {
-        text.push_str(&match &standing.course {
-            Course::AsPlanned => format!("; batch {open} was begun, and the next run finishes it"),
-            Course::Anew { attempt, reason } => {
-                format!("; batch {open} was begun and not written, and the next run plans it anew (attempt {attempt}): {reason}")
+    if let Some((batch, open)) = &standing.open {
+        text.push_str(&match open {
+            Open::InHand => format!("; batch {batch} is in hand"),
+            Open::Recorded => {
+                format!("; batch {batch} is in bronze and not recorded as done, and the next run records it")
             }
+            Open::Closed => format!(
+                "; batch {batch} was begun and not written: the next run closes it without rows and reads its range again"
+            ),
+            Open::GoesOn(Course::AsPlanned) => format!("; batch {batch} was begun, and the next run finishes it"),
+            Open::GoesOn(Course::Anew { attempt, reason }) => format!(
+                "; batch {batch} was begun and not written, and the next run plans it anew (attempt {attempt}): {reason}"
+            ),
         });
     }
     if let Some(owner) = &standing.owner {

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
-use sha2::{Digest as _, Sha256};
 
+use super::ledger::chain_of;
 use crate::checkpoint::{
-    CheckpointError, CheckpointReader, CommitRecord, Owner, PlannedBatch, Running, StreamIdentity, files, others,
-    owner_unknown,
+    CheckpointError, CheckpointReader, CommitRecord, Owner, PlannedBatch, Running, StreamIdentity, files,
+    may_still_wake, others, owner_unknown,
 };
 use crate::identity::BatchId;
 use crate::lake::durable;
+use crate::sha256;
 
 /// A file that is there.
 #[derive(Clone, Debug)]
@@ -41,10 +42,14 @@ pub(super) struct CheckpointFiles {
     pub(super) running: Option<String>,
     /// A process whose lease ran out.
     pub(super) ran_out: Option<String>,
+    /// Whom the table was taken over from, who may wake up, and with whom nobody has settled; and the file of that lease.
+    pub(super) may_wake: Option<(String, PathBuf)>,
     /// That no file names the owner, and which processes may be it.
     pub(super) may_run: Option<String>,
     /// The file of the owner's lease, when it cannot be read, and why.
     pub(super) bad_lease: Option<(PathBuf, String)>,
+    /// What is wrong with the lock.
+    pub(super) bad_lock: Option<String>,
     pub(super) stream: Option<Seen<StreamIdentity>>,
     pub(super) owner: Option<Seen<Owner>>,
     pub(super) commits: BTreeMap<i64, Seen<CommitRecord>>,
@@ -71,6 +76,7 @@ impl CheckpointFiles {
         };
         found.look_who_runs(&reader)?;
         found.look_who_may_run(&reader)?;
+        found.look_who_may_wake(&reader)?;
         found.read_commits()?;
         found.read_plans()?;
         found.read_components()?;
@@ -94,6 +100,10 @@ impl CheckpointFiles {
             Err(CheckpointError::NewerFormat { file, found, .. }) => (file, format!("it has format {found}")),
             Err(error) => return Err(error),
         };
+        if file == self.root.join(files::LOCK) {
+            self.bad_lock = Some(reason);
+            return Ok(());
+        }
         if file != self.root.join(files::OWNER) {
             self.bad_lease = Some((file, reason));
         }
@@ -119,6 +129,23 @@ impl CheckpointFiles {
         Ok(())
     }
 
+    fn look_who_may_wake(&mut self, reader: &CheckpointReader) -> Result<(), CheckpointError> {
+        let Some(owner) = self.owner.as_ref().and_then(Seen::whole) else {
+            return Ok(());
+        };
+        self.may_wake = match may_still_wake(reader, owner) {
+            Ok(found) => found,
+            // Nothing here says that it is gone.
+            Err(CheckpointError::HostsUnseen { owner, file, .. }) => Some((owner, file)),
+            Err(CheckpointError::Damaged { file, reason, .. }) => {
+                self.bad_lease = Some((file, reason));
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(())
+    }
+
     fn read_commits(&mut self) -> Result<(), CheckpointError> {
         let folder = self.root.join(files::COMMITS);
         for name in files::names(&folder)? {
@@ -126,10 +153,8 @@ impl CheckpointFiles {
             match files::parse_commit_name(&name) {
                 Some(batch) if path == files::commit_file(&self.root, batch) => {
                     let mut commit = seen::<CommitRecord>(&path)?;
-                    if let Some(Seen::Whole(record)) = &commit
-                        && record.batch_id != batch
-                    {
-                        commit = Some(Seen::Broken(format!("it is the commit of batch {}", record.batch_id)));
+                    if let Some(fault) = commit.as_ref().and_then(|commit| fault(commit.whole()?, batch)) {
+                        commit = Some(Seen::Broken(fault));
                     }
                     self.commits.extend(commit.map(|commit| (batch.0, commit)));
                 }
@@ -171,11 +196,7 @@ impl CheckpointFiles {
                         Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
                         Err(error) => return Err(crate::lake::LakeError::io("read", &path, error).into()),
                     };
-                    let found: String = Sha256::digest(&bytes)
-                        .iter()
-                        .map(|byte| format!("{byte:02x}"))
-                        .collect();
-                    self.components.insert(sha256.to_owned(), found == sha256);
+                    self.components.insert(sha256.to_owned(), sha256::hex(&bytes) == sha256);
                 }
                 _ => self.note(path, &name),
             }
@@ -231,6 +252,15 @@ impl CheckpointFiles {
     pub(super) fn plan_file(&self, batch: i64, attempt: u32) -> PathBuf {
         files::plan_file(&self.root, BatchId(batch), attempt)
     }
+}
+
+/// What a record says that cannot be.
+fn fault(record: &CommitRecord, batch: BatchId) -> Option<String> {
+    if record.batch_id != batch {
+        return Some(format!("it is the commit of batch {}", record.batch_id));
+    }
+    let ran = chain_of(&record.facts)?;
+    (record.chain != ran).then(|| "it names another chain of transforms than its own facts".to_owned())
 }
 
 /// Reads a file; `None` when there is none (any more).

@@ -112,10 +112,7 @@ impl Evidence {
             Err(reason) => found.cannot_read(Part::Facts, facts, &reason),
         }
         match shared.facts(facts).await {
-            Ok(batches) => match FactsRows::of(&batches, app_id, &subject.table_name) {
-                Ok(rows) => found.rows = Some(rows),
-                Err(error) => found.cannot_read(Part::Facts, facts, &chain(&error)),
-            },
+            Ok(batches) => found.rows = Some(FactsRows::of(&batches, app_id, &subject.table_name)),
             Err(reason) if looks_whole(&found.facts) => found.cannot_read(Part::Facts, facts, &reason),
             Err(_) => {}
         }

@@ -79,6 +79,8 @@ codes! {
     CheckpointForeign = "checkpoint-foreign",
     /// No file names the owner, and there are processes that may be it.
     OwnerUnknown = "owner-unknown",
+    /// What is to be locked is no file.
+    LockDamaged = "lock-damaged",
     /// `owner.json` is cut or no JSON of ours.
     OwnerFileDamaged = "owner-file-damaged",
     /// Bronze has a higher owner's number than the checkpoint.
@@ -135,6 +137,8 @@ codes! {
     FactsRowsMissing = "facts-rows-missing",
     /// A batch has two facts rows.
     FactsDouble = "facts-double",
+    /// A row of the facts table cannot be read as one.
+    FactsRowsUnreadable = "facts-rows-unreadable",
     /// A facts row says something else than checkpoint or bronze.
     FactsDisagree = "facts-disagree",
     /// The control table has no row of the table.
@@ -153,9 +157,11 @@ impl Code {
             Code::Running
                 | Code::LeaseFileDamaged
                 | Code::OwnerUnknown
+                | Code::LockDamaged
                 | Code::Unreadable
                 | Code::NewerFormat
                 | Code::CheckpointForeign
+                | Code::FactsRowsUnreadable
                 | Code::HistoryGap
                 | Code::BronzeMissing
                 | Code::BronzeBehind
@@ -174,6 +180,7 @@ impl Code {
             Code::Running
                 | Code::LeaseFileDamaged
                 | Code::OwnerUnknown
+                | Code::LockDamaged
                 | Code::UnknownFile
                 | Code::Unreadable
                 | Code::NewerFormat
@@ -191,6 +198,7 @@ impl Code {
                 | Code::DataFileMissing
                 | Code::DataFileCut
                 | Code::FactsDouble
+                | Code::FactsRowsUnreadable
         )
     }
 }

@@ -13,7 +13,7 @@ use crate::checkpoint::{BEFORE_THE_FIRST, CLOSED, CLOSED_DETAIL, CommitRecord, F
 use crate::facts::FactsRow;
 use crate::identity::BatchId;
 use crate::lsn::{Offset, UtcMicros};
-use crate::transform::{Provenance, digest};
+use crate::transform::digest_of;
 
 /// A batch as bronze's commit tells it.
 #[derive(Clone, Debug)]
@@ -394,8 +394,7 @@ impl<'a> Ledger<'a> {
 
 /// The digest of the chain that a batch ran with.
 pub(super) fn chain_of(facts: &FactsRow) -> Option<String> {
-    let provenance: Vec<Provenance> = serde_json::from_str(facts.transform.as_deref()?).ok()?;
-    Some(digest(&provenance))
+    digest_of(facts.transform.as_deref()?)
 }
 
 fn committed_at(facts: &FactsRow) -> UtcMicros {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::finding::{Examination, Step};
 use super::subject::Subject;
 use super::{examine, examine_as_owner};
-use crate::checkpoint::{CheckpointError, CheckpointReader, CommitRecord, files, lock_unowned};
+use crate::checkpoint::{CheckpointError, CheckpointReader, CommitRecord, UNNAMED, files, lock_unowned};
 use crate::error::{Classify, ErrorKind};
 use crate::facts::{FactsEntry, FactsTable};
 use crate::lake::durable::{self, Published};
@@ -54,6 +54,9 @@ pub enum RepairError {
         /// What stopped it.
         error: Box<RepairError>,
     },
+    /// There is no backup, so nothing was done.
+    #[error("nothing was repaired, because there has to be a backup first: {0}")]
+    NoBackup(#[source] Box<RepairError>),
     /// A file of the checkpoint, or a table, refused.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
@@ -69,7 +72,7 @@ impl Classify for RepairError {
     fn kind(&self) -> ErrorKind {
         match self {
             RepairError::Checkpoint(error) | RepairError::Refused(error) => error.kind(),
-            RepairError::HalfWay { error, .. } => error.kind(),
+            RepairError::HalfWay { error, .. } | RepairError::NoBackup(error) => error.kind(),
             RepairError::InUse { .. } | RepairError::Raced { .. } => ErrorKind::State,
         }
     }
@@ -117,7 +120,8 @@ pub async fn repair(subject: &Subject) -> Result<Repaired, RepairError> {
     let seen = examine_as_owner(subject).await;
     let (words, steps) = in_order(&seen);
     let folder = subject.checkpoint.clone();
-    let backup = blocking(move || back_up(&folder)).await?;
+    let backup = blocking(move || back_up(&folder)).await;
+    let backup = backup.map_err(|error| RepairError::NoBackup(Box::new(error)))?;
     let mut done = Vec::new();
     let taken = match write_note(subject, &backup, &words).await {
         Ok(()) => take_all(subject, &backup, steps, &mut done).await,
@@ -154,7 +158,7 @@ fn expect_free(seen: &Examination, subject: &Subject) -> Result<(), RepairError>
 fn in_use(place: &Path, owner: Option<String>, advice: &'static str) -> RepairError {
     RepairError::InUse {
         place: place.display().to_string(),
-        owner: owner.unwrap_or_else(|| "a process that has not written its name yet".to_owned()),
+        owner: owner.unwrap_or_else(|| UNNAMED.to_owned()),
         advice,
     }
 }
@@ -188,20 +192,33 @@ fn own(checkpoint: &Path, hosts: Option<&Path>) -> Result<File, RepairError> {
     lock_unowned(&reader).map_err(RepairError::Refused)
 }
 
-/// A copy of the checkpoint's own files beside it; components only where they are moved there later.
+/// A copy of the checkpoint's own files beside it, which has its name only once it is whole; components only where they are
+/// moved there later.
 fn back_up(checkpoint: &Path) -> Result<PathBuf, RepairError> {
     let name = checkpoint.file_name().unwrap_or_default().to_string_lossy();
-    let now = chrono::Utc::now().format("%Y%m%dT%H%M%SZ");
-    let mut backup = checkpoint.with_file_name(format!("{name}.backup-{now}"));
-    for number in 2.. {
-        match std::fs::create_dir(&backup) {
-            Ok(()) => break,
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                backup = checkpoint.with_file_name(format!("{name}.backup-{now}-{number}"));
-            }
-            Err(error) => return Err(LakeError::io("create", &backup, error).into()),
-        }
+    let name = format!("{name}.backup-{}", chrono::Utc::now().format("%Y%m%dT%H%M%SZ"));
+    let incomplete = checkpoint.with_file_name(format!("{name}.incomplete"));
+    std::fs::create_dir(&incomplete).map_err(|error| LakeError::io("create", &incomplete, error))?;
+    if let Err(error) = copy_into(checkpoint, &incomplete) {
+        // What is copied is where it was.
+        let _ = std::fs::remove_dir_all(&incomplete);
+        return Err(error);
     }
+    let mut backup = checkpoint.with_file_name(&name);
+    for number in 2.. {
+        if !backup.exists() {
+            break;
+        }
+        backup = checkpoint.with_file_name(format!("{name}-{number}"));
+    }
+    std::fs::rename(&incomplete, &backup).map_err(|error| LakeError::io("rename", &incomplete, error))?;
+    if let Some(folder) = backup.parent() {
+        durable::sync_folder(folder).map_err(|error| LakeError::io("sync", folder, error))?;
+    }
+    Ok(backup)
+}
+
+fn copy_into(checkpoint: &Path, backup: &Path) -> Result<(), RepairError> {
     for folder in ["", files::OFFSETS, files::COMMITS, files::COMPONENTS] {
         let (from, to) = (checkpoint.join(folder), backup.join(folder));
         files::create_folder(&to)?;
@@ -219,7 +236,7 @@ fn back_up(checkpoint: &Path) -> Result<PathBuf, RepairError> {
             files::publish_bytes(&to.join(&name), &content)?;
         }
     }
-    Ok(backup)
+    Ok(())
 }
 
 /// What is about to be done, and the versions of the tables before it, for whoever wants to go back.

@@ -73,6 +73,7 @@ fn without_checkpoint(newest: i64) -> Evidence {
             batches: (0..=newest).map(|batch| (batch, vec![facts(batch)])).collect(),
             events: vec![event(0), event(120), event(newest - 2)],
             shares_target: true,
+            ..FactsRows::default()
         }),
         ..Evidence::default()
     };
@@ -231,6 +232,47 @@ fn a_row_that_somebody_added_is_not_a_batch() {
         "{}",
         seen.findings[0].what
     );
+}
+
+#[test]
+fn a_row_that_somebody_changed_until_it_cannot_be_read_is_not_missing() {
+    let mut evidence = whole(250);
+    let rows = evidence.rows.as_mut().unwrap();
+    rows.batches.remove(&30);
+    rows.unreadable
+        .push((Some(30), "its end_lsn cannot be read".to_owned()));
+    let seen = judge(&subject(), &evidence);
+    let [finding] = seen.findings.as_slice() else {
+        panic!("{:?}", seen.findings);
+    };
+    assert_eq!(
+        (finding.code, finding.severity),
+        (Code::FactsRowsUnreadable, Severity::NeedsPerson)
+    );
+    assert!(
+        finding.what.contains("batch 30") && finding.what.contains("its end_lsn"),
+        "{}",
+        finding.what
+    );
+}
+
+#[test]
+fn records_that_are_gone_for_one_reason_are_one_finding() {
+    let mut evidence = whole(250);
+    for batch in 200..210 {
+        evidence.checkpoint.commits.remove(&batch);
+    }
+    let seen = judge(&subject(), &evidence);
+    let [finding] = seen.findings.as_slice() else {
+        panic!("{:?}", seen.findings);
+    };
+    assert!(finding.what.contains("batches 200 to 209 are gone"), "{}", finding.what);
+    assert_eq!(finding.repair.as_ref().unwrap().steps.len(), 10);
+    // Neither facts nor bronze tell of them.
+    evidence.rows.as_mut().unwrap().batches.retain(|batch, _| *batch < 200);
+    evidence.recorded.insert("orders#facts".into(), 199);
+    let gaps = |(code, _): &(Code, Severity)| *code == Code::HistoryGap;
+    assert_eq!(codes(&evidence).iter().filter(|found| gaps(found)).count(), 1);
 }
 
 #[test]

@@ -16,19 +16,25 @@ use std::time::Duration;
 
 use deltalake::kernel::{Action, Add};
 use deltalake::protocol::{DeltaOperation, SaveMode};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OnceCell};
 
 use columns::{columns, record_batch};
 pub use row::FactsRow;
+use rows::streams_with_batches;
 pub(crate) use rows::{FactsRows, read_facts};
 
 use crate::failpoint;
 use crate::identity::{AppId, BatchId};
 use crate::lake::{
-    Column, DeltaLog, Ended, Entry, Fit, Group, LakeError, Layout, Location, NewTable, Proposal, Propose, Sink,
-    check_kind, commit, delta_schema, discard, fit, read_all, txn, write_one,
+    Column, DeltaLog, Ended, Entry, Fit, Group, Kind, LakeError, Layout, Location, Proposal, Propose, Sink, commit,
+    discard, fit, read_all, txn, write_one,
 };
 use crate::lsn::UtcMicros;
+
+const KIND: Kind = Kind {
+    name: "facts",
+    always: &["app_id", "batch_id", "event", "end_lsn"],
+};
 
 /// How long the first entry of a group waits for others.
 const WINDOW: Duration = Duration::from_secs(1);
@@ -67,6 +73,7 @@ pub struct RecordedFacts {
 pub struct FactsTable {
     log: Arc<Mutex<DeltaLog>>,
     layout: Layout,
+    with_rows: Arc<OnceCell<HashSet<String>>>,
 }
 
 impl FactsTable {
@@ -75,26 +82,13 @@ impl FactsTable {
         let location = Location::parse(location)?;
         let columns = columns();
         let table = location.to_string();
-        let schema = delta_schema(&table, &columns)?;
         let comment = "facts of sluice: one row per batch, snapshot and event of every stream".to_owned();
-        let mut log = DeltaLog::open_or_create(
-            &location,
-            NewTable {
-                schema: &schema,
-                comment,
-            },
-        )
-        .await?;
-        check_kind(
-            &table,
-            log.schema(),
-            "facts",
-            &["app_id", "batch_id", "event", "end_lsn"],
-        )?;
+        let mut log = KIND.open_or_create(&location, &columns, comment).await?;
         commit(&mut log, &mut AddColumns { columns: &columns }).await?;
         Ok(FactsTable {
             log: Arc::new(Mutex::new(log)),
             layout: Layout::new(&table, columns.into()),
+            with_rows: Arc::default(),
         })
     }
 
@@ -118,12 +112,19 @@ impl FactsTable {
         if recorded.facts.is_some() {
             return Ok(Some(recorded));
         }
-        let batches = read_all(&*self.log.lock().await).await?.0;
-        if FactsRows::of(&batches, &app_id.0, "")?.batches.is_empty() {
+        let with_rows = self.with_rows.get_or_try_init(|| self.streams_with_rows()).await?;
+        if !with_rows.contains(&app_id.0) {
             return Ok(Some(recorded));
         }
         // An owner before can have written its first rows since the numbers were read.
         Ok(Some(self.recorded(app_id).await?).filter(|recorded| recorded.facts.is_some()))
+    }
+
+    /// The streams that have rows of batches. Read once: at a start, all streams ask, and rows that come later come with
+    /// their numbers.
+    async fn streams_with_rows(&self) -> Result<HashSet<String>, LakeError> {
+        let batches = read_all(&*self.log.lock().await).await?.0;
+        Ok(streams_with_batches(&batches))
     }
 
     /// Starts the task that writes the table for this process.

@@ -6,11 +6,12 @@ use deltalake::kernel::{Action, Add, Transaction};
 use deltalake::protocol::{DeltaOperation, SaveMode};
 use tokio::sync::Mutex;
 
-use super::columns::{Column, Fit, check_kind, delta_schema, fit, refused_name};
+use super::columns::{Column, Fit, delta_schema, fit, refused_name};
 use super::commit::{Ended, Entry, Proposal, Propose, commit};
 use super::encode::Layout;
 use super::files;
-use super::log::{DeltaLog, NewTable, Recorded};
+use super::kind::Kind;
+use super::log::{DeltaLog, Recorded};
 use super::staging::{OMITTED, StagedFiles, bronze_columns};
 use super::{LakeError, Location};
 use crate::failpoint::{self, planted};
@@ -18,7 +19,10 @@ use crate::identity::{AppId, BatchId, CaptureInstance};
 use crate::shape::{META_AFTER, META_BEFORE};
 
 /// What tells a bronze table from others.
-const KEY_COLUMNS: [&str; 3] = ["_start_lsn", "_seqval", "_operation"];
+const KIND: Kind = Kind {
+    name: "bronze",
+    always: &["_start_lsn", "_seqval", "_operation"],
+};
 
 /// What a stream writes to bronze.
 #[derive(Clone, Debug)]
@@ -91,21 +95,12 @@ impl BronzeTable {
         let table = location.to_string();
         check_names(&table, &spec.columns)?;
         let (columns, tail) = bronze_columns(&spec.columns, spec.omitted);
-        let schema = delta_schema(&table, &columns)?;
         let comment = format!(
             "changes of capture instance {}, one row per change, append only; written by sluice, ordered by _start_lsn, \
              _command_id, _seqval, _operation",
             spec.capture_instance
         );
-        let mut log = DeltaLog::open_or_create(
-            &location,
-            NewTable {
-                schema: &schema,
-                comment,
-            },
-        )
-        .await?;
-        check_kind(&table, log.schema(), "bronze", &KEY_COLUMNS)?;
+        let mut log = KIND.open_or_create(&location, &columns, comment).await?;
         fit(&table, log.schema(), &columns, tail)?;
         let ids = [spec.app_id.0.clone(), owner_id(&spec.app_id)];
         log.follow(&ids).await?;
@@ -126,19 +121,23 @@ impl BronzeTable {
         })
     }
 
-    /// Whether the table is there. It has to be one that [`BronzeTable::open`] would take; nothing is written.
-    pub async fn fits(location: &str, spec: &BronzeSpec) -> Result<bool, LakeError> {
+    /// The newest batch of the table, in a `Some` of its own where the table is there. It has to be one that
+    /// [`BronzeTable::open`] would take; nothing is written.
+    pub async fn look(location: &str, spec: &BronzeSpec) -> Result<Option<Option<BatchId>>, LakeError> {
         let location = Location::parse(location)?;
         let table = location.to_string();
         check_names(&table, &spec.columns)?;
         let (columns, tail) = bronze_columns(&spec.columns, spec.omitted);
         delta_schema(&table, &columns)?;
-        let Some(log) = DeltaLog::open(&location).await? else {
-            return Ok(false);
+        let Some(mut log) = DeltaLog::open(&location).await? else {
+            return Ok(None);
         };
-        check_kind(&table, log.schema(), "bronze", &KEY_COLUMNS)?;
+        KIND.check(&log)?;
         fit(&table, log.schema(), &columns, tail)?;
-        Ok(true)
+        log.follow(std::slice::from_ref(&spec.app_id.0)).await?;
+        Ok(Some(
+            log.recorded(&spec.app_id.0).map(|recorded| BatchId(recorded.version)),
+        ))
     }
 
     /// Where the table is.

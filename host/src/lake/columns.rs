@@ -103,24 +103,6 @@ fn delta_field(table: &str, column: &Column) -> Result<StructField, LakeError> {
     Ok(StructField::nullable(&column.name, data_type).with_metadata([("comment", comment)]))
 }
 
-/// Refuses a table that lacks a column which every table of the kind has had from the first format on. Without this, a
-/// facts table that is given as control table by mistake would get the columns of both.
-pub fn check_kind(
-    table: &str,
-    schema: &StructType,
-    kind: &'static str,
-    always: &[&'static str],
-) -> Result<(), LakeError> {
-    match always.iter().find(|name| schema.field(name).is_none()) {
-        None => Ok(()),
-        Some(column) => Err(LakeError::OtherKind {
-            table: table.to_owned(),
-            kind,
-            column,
-        }),
-    }
-}
-
 /// How the schema of a table compares with the columns that are to be written.
 #[derive(Debug, PartialEq)]
 pub enum Fit {

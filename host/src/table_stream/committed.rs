@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::checkpoint::{CommitRecord, PlannedBatch, StateError};
+use crate::checkpoint::{CheckpointState, CommitRecord, PlannedBatch, Resume, StateError};
 use crate::facts::FactsRow;
 use crate::failpoint;
 use crate::identity::BatchId;
@@ -155,9 +155,28 @@ pub(super) async fn find(bronze: &BronzeTable, planned: &PlannedBatch) -> Result
     }))
 }
 
+/// Whether the newest batch of bronze is what the checkpoint says of it, by its plan or by its record.
+pub(super) async fn expect_same(
+    bronze: &BronzeTable,
+    state: &CheckpointState,
+    resume: &Resume,
+) -> Result<(), StreamError> {
+    match (resume, &state.with_rows) {
+        (
+            Resume::Replay {
+                planned,
+                already_in_bronze: true,
+            },
+            _,
+        ) => find(bronze, planned).await.map(|_| ()),
+        (_, Some(record)) => expect_as_recorded(bronze, record).await,
+        (_, None) => Ok(()),
+    }
+}
+
 /// Whether the newest batch with rows is in bronze what it is by its record: two checkpoints can count to the same number,
 /// and files of another time can be put into one.
-pub(super) async fn expect_as_recorded(bronze: &BronzeTable, record: &CommitRecord) -> Result<(), StreamError> {
+async fn expect_as_recorded(bronze: &BronzeTable, record: &CommitRecord) -> Result<(), StreamError> {
     let found = bronze.find(record.batch_id).await?.and_then(|found| found.commit);
     // What the table's log no longer tells cannot be compared.
     let Some((_, metadata)) = found else {

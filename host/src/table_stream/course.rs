@@ -1,24 +1,55 @@
 //! What becomes of a batch that an earlier run planned and did not end, and whether the chain may go on: by what earlier
 //! runs left and by what the configuration says now. `docs/decisions/0009` has the table of cases.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
 use crate::checkpoint::{ATTEMPTS, CommitRecord, PlannedBatch, StateError};
 use crate::config::{OnTransformChange, TableSettings};
 use crate::identity::{BatchId, CaptureInstance};
-use crate::transform::{Chain, Provenance};
+use crate::transform::{Chain, Provenance, digest_of};
 
 use super::StreamError;
 
 /// What earlier runs left in the checkpoint.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Left<'a> {
     /// A batch that is planned and not done, and that bronze does not have.
     pub(super) open: Option<&'a PlannedBatch>,
     /// The last batch that is done.
-    pub(super) last: Option<&'a CommitRecord>,
+    pub(super) last: Option<Ran<'a>>,
     /// The newest batch with rows that is done.
     pub(super) last_with_rows: Option<BatchId>,
-    /// The newest batch that the facts table has.
-    pub(super) facts: Option<BatchId>,
+}
+
+/// The chain that a batch ran.
+#[derive(Clone)]
+pub(super) struct Ran<'a> {
+    batch: BatchId,
+    /// Its digest.
+    chain: &'a str,
+    /// Its provenance, as JSON.
+    provenance: Cow<'a, str>,
+}
+
+impl<'a> Ran<'a> {
+    /// A batch that is recorded as done.
+    pub(super) fn recorded(record: &'a CommitRecord) -> Ran<'a> {
+        Ran {
+            batch: record.batch_id,
+            chain: &record.chain,
+            provenance: record.facts.transform.as_deref().unwrap_or_default().into(),
+        }
+    }
+
+    /// A batch that was committed under its plan.
+    pub(super) fn planned(planned: &'a PlannedBatch) -> Ran<'a> {
+        Ran {
+            batch: planned.batch_id,
+            chain: &planned.chain,
+            provenance: planned.provenance.to_string().into(),
+        }
+    }
 }
 
 /// How the open batch goes on, if there is one.
@@ -44,7 +75,7 @@ pub(super) fn course(
 ) -> Result<Course, StreamError> {
     let now = InForce {
         digest: chain.digest(),
-        described: describe(chain.provenance()),
+        provenance: chain.provenance(),
     };
     decide(settings.on_transform_change, instance, &now, left)
 }
@@ -52,7 +83,7 @@ pub(super) fn course(
 /// The chain of the configuration.
 struct InForce<'a> {
     digest: &'a str,
-    described: String,
+    provenance: &'a [Provenance],
 }
 
 fn decide(
@@ -65,17 +96,19 @@ fn decide(
     let open = left.open.filter(|open| !open.ranges.is_empty());
     let planned_so = open.is_some_and(|open| open.chain == now.digest);
     if !planned_so {
-        may_change(policy, now, left)?;
+        may_change(policy, now, &left)?;
     }
     let Some(open) = open else {
         return Ok(Course::AsPlanned);
     };
     let mut reasons = Vec::new();
     if !planned_so {
+        let planned = open.provenance.to_string();
         reasons.push(format!(
-            "the transform chain changed from {} to {}",
-            describe_json(&open.provenance.to_string()),
-            now.described
+            "the transform chain changed{}: from {} to {}",
+            what_changed(&steps(&planned), now.provenance),
+            describe_json(&planned),
+            describe(now.provenance)
         ));
     }
     let others = open.ranges.iter().map(|range| &range.capture_instance);
@@ -86,10 +119,6 @@ fn decide(
     }
     if reasons.is_empty() {
         return Ok(Course::AsPlanned);
-    }
-    // It was done once, without rows, and its record is lost. What was told of it cannot be told otherwise.
-    if left.facts >= Some(open.batch_id) {
-        return Err(StateError::RecordLost { batch: open.batch_id }.into());
     }
     let attempt = open.attempt + 1;
     if attempt >= ATTEMPTS {
@@ -106,22 +135,27 @@ fn decide(
 }
 
 /// Bronze's rows and those to come are of one chain, unless the user said that they may differ.
-fn may_change(policy: OnTransformChange, now: &InForce<'_>, left: Left<'_>) -> Result<(), StreamError> {
-    let Some(last) = left.last.filter(|last| last.chain != now.digest) else {
+fn may_change(policy: OnTransformChange, now: &InForce<'_>, left: &Left<'_>) -> Result<(), StreamError> {
+    let Some(last) = left.last.as_ref().filter(|last| last.chain != now.digest) else {
         return Ok(());
     };
     // Without rows in bronze there is nothing to be mixed with.
     if policy == OnTransformChange::Continue || left.last_with_rows.is_none() {
         return Ok(());
     }
+    let ran = last.provenance.as_ref();
+    if digest_of(ran).as_deref() == Some(now.digest) {
+        return Err(StateError::RecordOfTwo { batch: last.batch }.into());
+    }
     Err(StreamError::TransformChanged {
-        batch: last.batch_id.0,
+        batch: last.batch.0,
         open: left
             .open
             .filter(|open| !open.ranges.is_empty())
             .map(|open| open.batch_id.0),
-        was: describe_json(last.facts.transform.as_deref().unwrap_or_default()),
-        is: now.described.clone(),
+        was: describe_json(ran),
+        is: describe(now.provenance),
+        what: what_changed(&steps(ran), now.provenance),
     })
 }
 
@@ -157,9 +191,45 @@ fn describe(provenance: &[Provenance]) -> String {
 }
 
 fn describe_json(provenance: &str) -> String {
-    serde_json::from_str::<Vec<Provenance>>(provenance)
-        .map(|steps| describe(&steps))
-        .unwrap_or_else(|_| "a chain that this version cannot read".to_owned())
+    match steps(provenance) {
+        Some(steps) => describe(&steps),
+        None => "a chain that this version cannot read".to_owned(),
+    }
+}
+
+fn steps(provenance: &str) -> Option<Vec<Provenance>> {
+    serde_json::from_str(provenance).ok()
+}
+
+/// ` (the configuration of mask, key pii of mask)`: what is another in a chain of the same plugins; else nothing, because
+/// the two chains say it.
+fn what_changed(was: &Option<Vec<Provenance>>, now: &[Provenance]) -> String {
+    let Some(was) = was else { return String::new() };
+    let same_plugins = was
+        .iter()
+        .map(|step| &step.plugin)
+        .eq(now.iter().map(|step| &step.plugin));
+    if !same_plugins {
+        return String::new();
+    }
+    let mut changed = Vec::new();
+    for (was, now) in was.iter().zip(now) {
+        if was.sha256 != now.sha256 {
+            changed.push(format!("the component of {}", now.plugin));
+        }
+        if was.config_sha256 != now.config_sha256 {
+            changed.push(format!("the configuration of {}", now.plugin));
+        }
+        let names: BTreeSet<&String> = was.keys.keys().chain(now.keys.keys()).collect();
+        let keys = names
+            .into_iter()
+            .filter(|name| was.keys.get(*name) != now.keys.get(*name));
+        changed.extend(keys.map(|name| format!("key {name} of {}", now.plugin)));
+    }
+    match changed.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", changed.join(", ")),
+    }
 }
 
 #[cfg(test)]
@@ -194,13 +264,12 @@ mod tests {
     ) -> Result<Course, StreamError> {
         let now = InForce {
             digest: "b",
-            described: "no transform".to_owned(),
+            provenance: &[],
         };
         let left = Left {
             open,
-            last,
+            last: last.map(Ran::recorded),
             last_with_rows: rows.then_some(BatchId(6)),
-            facts: Some(BatchId(6)),
         };
         decide(policy, &CaptureInstance("dbo_t".to_owned()), &now, left)
     }
@@ -243,7 +312,7 @@ mod tests {
             assert_eq!(attempt, 3);
             assert_eq!(
                 reason,
-                "the transform chain changed from mask@1 (component aa, configuration bb) to no transform"
+                "the transform chain changed: from mask@1 (component aa, configuration bb) to no transform"
             );
         }
     }
@@ -285,29 +354,49 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_facts_tell_of_is_not_planned_anew() {
+    fn what_changed_is_said_where_the_plugins_are_the_same() {
+        let step = |sha256: &str, config: &str, key: &str| Provenance {
+            plugin: "mask".into(),
+            version: "1".into(),
+            sha256: sha256.into(),
+            wit: "0.1.0".into(),
+            config_sha256: config.into(),
+            keys: [("pii".to_owned(), key.to_owned())].into(),
+        };
+        let was = Some(vec![step("aa", "bb", "v1")]);
+        let said = |now: &[Provenance]| what_changed(&was, now);
+        assert_eq!(said(&[step("aa", "cc", "v1")]), " (the configuration of mask)");
+        assert_eq!(
+            said(&[step("ab", "bb", "v2")]),
+            " (the component of mask, key pii of mask)"
+        );
+        assert_eq!(said(&[]), "");
+        assert_eq!(what_changed(&None, &[]), "");
+    }
+
+    #[test]
+    fn a_record_that_contradicts_itself_is_damage_and_no_change() {
+        let mut record = done("a");
+        record.facts.transform = Some("[]".to_owned());
+        let digest = digest_of("[]").unwrap();
         let now = InForce {
-            digest: "b",
-            described: "no transform".to_owned(),
+            digest: &digest,
+            provenance: &[],
         };
-        let (changed, same) = (planned("a", "dbo_t", 0), planned("b", "dbo_t", 0));
-        let decided = |open| {
-            let left = Left {
-                open: Some(open),
-                last: None,
-                last_with_rows: None,
-                facts: Some(BatchId(7)),
-            };
-            decide(
-                OnTransformChange::Continue,
-                &CaptureInstance("dbo_t".to_owned()),
-                &now,
-                left,
-            )
+        let left = Left {
+            open: None,
+            last: Some(Ran::recorded(&record)),
+            last_with_rows: Some(BatchId(6)),
         };
-        let error = decided(&changed).unwrap_err().to_string();
-        assert!(error.contains("commits/7.json") && error.contains("doctor"), "{error}");
-        assert_eq!(decided(&same).unwrap(), Course::AsPlanned);
+        let error = decide(
+            OnTransformChange::Fail,
+            &CaptureInstance("dbo_t".to_owned()),
+            &now,
+            left,
+        )
+        .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::State);
+        assert!(error.to_string().contains("commits/6.json"), "{error}");
     }
 
     #[test]

@@ -29,7 +29,9 @@ pub enum StreamError {
     State(#[from] StateError),
     /// The chain is another than the one that the stream last ran with.
     #[error(
-        "the transform chain changed since batch {batch}: it was {was}, and now is {is}. Bronze holds rows of the former. Set on_transform_change = \"continue\" to go on with the new chain from the next batch{}, or restore the former",
+        "the transform chain changed since batch {batch}{what}: it was {was}, and now is {is}. bronze holds rows of the \
+         former. set on_transform_change = \"continue\" to go on with the new chain from the next batch{}, or restore the \
+         former",
         .open.map(|open| format!(" (batch {open} was planned and not written; it is planned anew then)")).unwrap_or_default()
     )]
     TransformChanged {
@@ -41,6 +43,8 @@ pub enum StreamError {
         was: String,
         /// The chain now.
         is: String,
+        /// What is another in it, in brackets; empty when its plugins are others.
+        what: String,
     },
     /// The facts table has rows of the stream and has lost the numbers by which a repetition is known.
     #[error(
@@ -56,13 +60,18 @@ pub enum StreamError {
     },
     /// Another process has the stream now.
     #[error(
-        "{by} has taken this table over, because the lease of this process was not renewed in time; this process has \
-         stopped it, and nothing is lost or doubled. see what kept this process from running (a pause of the machine, or a \
-         folder that did not answer); the table stays with the other process until that one ends"
+        "{by} has taken this table over{}; the table stays with that process until it ends", match at_once {
+            true => ", because both started at once; this process has stopped it, and nothing is lost or doubled",
+            false => ", because the lease of this process was not renewed in time; this process has stopped it, and nothing is \
+                      lost or doubled. see what kept this process from running (a pause of the machine, or a folder that \
+                      did not answer)",
+        }
     )]
     TakenOver {
         /// The process that has it.
         by: String,
+        /// The two counted to the same number, so neither slept.
+        at_once: bool,
         /// How this process came to know.
         #[source]
         error: Box<StreamError>,

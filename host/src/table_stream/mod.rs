@@ -47,7 +47,7 @@ pub use error::StreamError;
 use open::OpenTable;
 pub(crate) use open::specs;
 use position::Next;
-pub(crate) use standing::{Standing, standing};
+pub(crate) use standing::{Open, Standing, standing};
 pub use takeover::Hosts;
 
 /// What all streams of a process share.
@@ -115,7 +115,7 @@ pub async fn run_table(shared: Arc<Shared>, settings: TableSettings) -> Result<T
         Err(StreamError::Stopped) => Ok(()),
         streamed => streamed,
     };
-    let streamed = takeover::ended(&table, streamed).await;
+    let streamed = takeover::ended(&table.checkpoint, streamed).await;
     if let Err(error) = &streamed {
         kept::tell(&shared, &settings, error).await;
         // How the table does is for the process to say that has it now.

@@ -14,12 +14,12 @@ use crate::lake::{BronzeSpec, BronzeTable, Column};
 use crate::lsn::{Lsn, Offset, UtcMicros};
 use crate::report::{Event, TableSummary};
 use crate::shape::TableShape;
-use crate::source::{ChangeReader, Poll, TablePoll, check_history};
+use crate::source::{ChangeReader, Poll, TablePoll, TableSource, check_history};
 use crate::transform::{Chain, OnError, OutputColumn, Route, TransformSpec};
 use crate::verdict::{TableStatus, VerdictUpdate};
 
 use super::committed;
-use super::course::{Course, Left, course, plugin_name};
+use super::course::{Course, Left, Ran, course, plugin_name};
 use super::position::{self, FirstChange, Next};
 use super::publish::{Committed, Publisher};
 use super::{Shared, StreamError, millis, takeover};
@@ -77,7 +77,8 @@ impl OpenTable {
                 .open_table(&mut asker, &settings.capture_instance)
                 .await?
         };
-        let shape = Arc::new(source.shape);
+        let TableSource { shape, start_lsn } = source;
+        let shape = Arc::new(shape);
         let chain = {
             let (shared, shape, settings) = (Arc::clone(shared), Arc::clone(&shape), settings.clone());
             // Compiling a component is CPU work of up to a second.
@@ -96,8 +97,23 @@ impl OpenTable {
             })??
         };
         let identity = identity(settings, &shared.catalog.database, &shape);
-        let mut checkpoint = takeover::take(shared, settings, identity).await?;
+        let checkpoint = takeover::take(shared, settings, identity).await?;
         failpoint::pass(failpoint::OWNER_WRITTEN);
+        let taken = checkpoint.clone();
+        match OpenTable::of(shared, settings, (shape, start_lsn), chain, checkpoint).await {
+            Ok(table) => Ok(table),
+            Err(error) => Err(takeover::told(&taken, error).await),
+        }
+    }
+
+    /// Opens the tables of a stream that is this process's, and settles how it goes on.
+    async fn of(
+        shared: &Arc<Shared>,
+        settings: &TableSettings,
+        (shape, start_lsn): (Arc<TableShape>, Option<Lsn>),
+        chain: Chain,
+        mut checkpoint: Checkpoint,
+    ) -> Result<OpenTable, StreamError> {
         let bronze = BronzeTable::open(&settings.target.display().to_string(), bronze_spec(settings, &chain)).await?;
         let facts = shared.facts_of(settings)?;
         let verdicts = shared.verdicts_of(settings)?;
@@ -117,20 +133,12 @@ impl OpenTable {
         })
         .await?;
         let newest_facts = recorded_facts.facts.map(BatchId);
-        let (checkpoint, state, resume) = if checkpoint.taken_from().is_some() {
+        let (checkpoint, state, resume) = if !checkpoint.unsettled().is_empty() {
             takeover::settle(shared, settings, &bronze, checkpoint, newest_facts).await?
         } else {
             let resume = reconcile(&state, bronze.last_batch().await?, newest_facts)?;
-            if let Resume::Replay {
-                planned,
-                already_in_bronze: true,
-            } = &resume
-            {
-                // Nobody is fenced off for a checkpoint that cannot go on.
-                committed::find(&bronze, planned).await?;
-            } else if let Some(record) = &state.with_rows {
-                committed::expect_as_recorded(&bronze, record).await?;
-            }
+            // Nobody is fenced off for a checkpoint that cannot go on.
+            committed::expect_same(&bronze, &state, &resume).await?;
             // Bronze knows a number that this checkpoint did not count to, so its owner may be alive. Otherwise the number
             // is claimed before the first read; a table without changes gets no commit.
             if taken_over {
@@ -179,7 +187,7 @@ impl OpenTable {
             shared: Arc::clone(shared),
             settings: settings.clone(),
             shape,
-            start_lsn: source.start_lsn,
+            start_lsn,
             chain: Arc::new(chain),
             bronze,
             checkpoint,
@@ -200,9 +208,8 @@ impl OpenTable {
         }
         let left = Left {
             open: self.open_batch.as_ref(),
-            last: ended.as_deref().or(last.as_ref()),
+            last: ended.as_deref().or(last.as_ref()).map(Ran::recorded),
             last_with_rows: self.last_with_rows,
-            facts: self.last_facts.facts.map(BatchId),
         };
         if let Course::Anew { attempt, reason } = course(&self.settings, self.instance(), &self.chain, left)? {
             // Bronze may have it after all.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::checkpoint::{CheckpointReader, Running};
+use crate::checkpoint::{CheckpointReader, CheckpointState, Resume, Running, reconcile};
 use crate::config::{OwnershipSettings, TableSettings};
 use crate::identity::BatchId;
 use crate::lake::BronzeTable;
@@ -11,7 +11,7 @@ use crate::shape::TableShape;
 use crate::transform::Chain;
 
 use super::StreamError;
-use super::course::{Course, Left, course};
+use super::course::{Course, Left, Ran, course};
 use super::open::{blocking, bronze_spec, identity};
 
 /// What a run would go on from.
@@ -19,21 +19,43 @@ use super::open::{blocking, bronze_spec, identity};
 pub(crate) struct Standing {
     /// The last batch that is done, and its end; `None` when the stream is still where it begins.
     pub(crate) last: Option<(BatchId, Option<Offset>)>,
-    /// A batch that was begun and is not done.
-    pub(crate) open: Option<BatchId>,
-    /// How that batch goes on.
-    pub(crate) course: Course,
+    /// A batch that was begun and is not done, and what becomes of it.
+    pub(crate) open: Option<(BatchId, Open)>,
     /// The process that runs the table now.
     pub(crate) owner: Option<String>,
     /// Whether the bronze table is there.
     pub(crate) has_bronze: bool,
 }
 
-/// Reads a table's checkpoint and the schema of its bronze table.
+/// What becomes of a batch that was begun and is not done.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Open {
+    /// The process that runs the table is doing it.
+    InHand,
+    /// Bronze has its rows, so that only its record is missing: the next run writes it.
+    Recorded,
+    /// It is closed without rows, and the next batch reads its range: the rule under leases.
+    Closed,
+    /// It goes on.
+    GoesOn(Course),
+}
+
+/// What is there at a moment.
+struct Seen {
+    state: CheckpointState,
+    /// The newest batch of bronze, where the table is there.
+    bronze: Option<Option<BatchId>>,
+    /// The process that runs the table.
+    owner: Option<String>,
+    /// Whether a run settles with the owners before.
+    settles: bool,
+}
+
+/// Reads a table's checkpoint, and the schema and the newest batch of its bronze table.
 ///
 /// # Errors
 /// What a run would stop at: a checkpoint of another stream, one that is damaged, a changed chain, a bronze table that
-/// does not fit.
+/// does not fit, or has other batches than the checkpoint says.
 pub(crate) async fn standing(
     settings: &TableSettings,
     ownership: &OwnershipSettings,
@@ -44,31 +66,79 @@ pub(crate) async fn standing(
     let wanted = identity(settings, database, shape);
     let location = settings.checkpoint.display().to_string();
     let hosts = ownership.hosts().map(Path::to_path_buf);
-    let (state, owner) = blocking(move || {
+    let reader = blocking(move || {
         let reader = CheckpointReader::new(&location)?.with_hosts(hosts.as_deref());
         reader.expect(&wanted)?;
-        let owner = match reader.running()? {
-            Running::By(owner) => Some(owner),
-            Running::Nobody | Running::RanOut(_) => None,
-        };
-        Ok((reader.latest()?, owner))
+        Ok(reader)
     })
     .await?;
-    let left = Left {
-        open: state.open.as_ref(),
-        last: state.last_committed.as_ref(),
-        last_with_rows: state.last_with_rows,
-        // A look at the facts is the run's.
-        facts: None,
+    let mut seen = see(settings, chain, &reader).await?;
+    // A look at the facts is the run's.
+    let fits = |seen: &Seen| reconcile(&seen.state, seen.bronze.flatten(), None);
+    let mut resume = fits(&seen);
+    // What is read one after the other need not fit, if a process wrote meanwhile.
+    if resume.is_err() && seen.owner.is_none() {
+        seen = see(settings, chain, &reader).await?;
+        resume = fits(&seen);
+    }
+    let open = match (&seen.owner, resume) {
+        (Some(_), _) => seen.state.open.as_ref().map(|_| Open::InHand),
+        (None, Err(error)) => return Err(error.into()),
+        (None, Ok(Resume::Replay { already_in_bronze, .. })) => Some(match already_in_bronze {
+            true => Open::Recorded,
+            false if seen.settles => Open::Closed,
+            false => Open::GoesOn(Course::AsPlanned),
+        }),
+        (None, Ok(Resume::Fresh | Resume::Continue { .. })) => None,
+    };
+    let planned = seen.state.open.as_ref();
+    let left = match (&open, planned) {
+        // A run records it first, and looks at the chain after that.
+        (Some(Open::Recorded), Some(planned)) => Left {
+            open: None,
+            last: Some(Ran::planned(planned)),
+            last_with_rows: Some(planned.batch_id),
+        },
+        (open, planned) => Left {
+            open: planned.filter(|_| !matches!(open, Some(Open::Closed))),
+            last: seen.state.last_committed.as_ref().map(Ran::recorded),
+            last_with_rows: seen.state.last_with_rows,
+        },
     };
     let course = course(settings, &shape.capture_instance, chain, left)?;
-    let target = settings.target.display().to_string();
-    let has_bronze = BronzeTable::fits(&target, &bronze_spec(settings, chain)).await?;
+    let open = open.map(|open| match open {
+        Open::GoesOn(_) => Open::GoesOn(course),
+        open => open,
+    });
     Ok(Standing {
-        last: state.last_committed.map(|record| (record.batch_id, record.position())),
-        open: state.open.map(|planned| planned.batch_id),
-        course,
-        owner,
-        has_bronze,
+        open: planned.map(|planned| planned.batch_id).zip(open),
+        last: seen
+            .state
+            .last_committed
+            .map(|record| (record.batch_id, record.position())),
+        owner: seen.owner,
+        has_bronze: seen.bronze.is_some(),
+    })
+}
+
+async fn see(settings: &TableSettings, chain: &Chain, reader: &CheckpointReader) -> Result<Seen, StreamError> {
+    let reading = reader.clone();
+    let state = blocking(move || reading.latest()).await?;
+    let target = settings.target.display().to_string();
+    let bronze = BronzeTable::look(&target, &bronze_spec(settings, chain)).await?;
+    let reader = reader.clone();
+    let (running, owner, configured) = blocking(move || {
+        let configured = reader.hosts().is_some();
+        Ok((reader.running()?, reader.owner()?, configured))
+    })
+    .await?;
+    Ok(Seen {
+        state,
+        bronze,
+        owner: match running {
+            Running::By(owner) => Some(owner),
+            Running::Nobody | Running::RanOut(_) => None,
+        },
+        settles: configured || owner.is_some_and(|owner| owner.lease.is_some() || !owner.unsettled.is_empty()),
     })
 }

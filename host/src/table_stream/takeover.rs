@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::checkpoint::{
     BEFORE_THE_FIRST, CLOSED, CLOSED_DETAIL, Checkpoint, CheckpointError, CheckpointReader, CheckpointState,
-    CommitRecord, FORMAT, HostWatcher, LeaseState, Outcome, Owner, PlannedBatch, ProcessLease, Resume, StateError,
-    StreamIdentity, others, owner_unknown, reconcile,
+    CommitRecord, FORMAT, HostWatcher, LeaseState, Outcome, Owner, PlannedBatch, ProcessLease, Resume, StreamIdentity,
+    others, owner_unknown, reconcile,
 };
 use crate::config::{OwnershipSettings, TableSettings};
 use crate::error::{Classify as _, ErrorKind};
@@ -99,7 +99,7 @@ async fn expect_over(
     }
     let whose = owner.clone();
     let place = reader.root().display().to_string();
-    let looked = blocking(move || reader.lease_of(&whose, None)).await?;
+    let looked = blocking(move || reader.lease_of(&whose)).await?;
     let (folder, lease) = match looked {
         // The lock says whether an owner without a lease runs.
         None | Some((_, LeaseState::Missing | LeaseState::Dead(_))) => return Ok(false),
@@ -180,7 +180,7 @@ async fn expect_all_over(
     }
 }
 
-/// Takes the stream over from an owner that may wake up: its number in bronze is overtaken first, then checkpoint and
+/// Takes the stream over from owners that may still write: their number in bronze is overtaken first, then checkpoint and
 /// bronze are read, and a batch that is open then and that bronze lacks is closed. Until all that is done,
 /// `owner.json` says that it is to be done.
 pub(super) async fn settle(
@@ -194,20 +194,16 @@ pub(super) async fn settle(
     loop {
         // Nobody is fenced off for a checkpoint that cannot go on. Until the claim the owner before may write, and what is
         // read one after the other need not fit.
-        let resume = match compare(&checkpoint, bronze, facts).await {
-            Ok((_, resume)) => resume,
+        let fits = async {
+            let (state, resume) = compare(&checkpoint, bronze, facts).await?;
+            committed::expect_same(bronze, &state, &resume).await
+        };
+        match fits.await {
             Err(error) if error.kind() == ErrorKind::State && moves < MOVES => {
                 moves += 1;
                 continue;
             }
-            Err(error) => return Err(error),
-        };
-        if let Resume::Replay {
-            planned,
-            already_in_bronze: true,
-        } = &resume
-        {
-            committed::find(bronze, planned).await?;
+            fits => fits?,
         }
         match bronze.claim(checkpoint.fencing()).await {
             Err(LakeError::Moved { .. }) if moves < MOVES => moves += 1,
@@ -218,23 +214,18 @@ pub(super) async fn settle(
         }
     }
     let (mut state, mut resume) = compare(&checkpoint, bronze, facts).await?;
-    if let Resume::Replay {
+    // One after the other: an owner before that lives may have ended one and planned the next.
+    while let Resume::Replay {
         planned,
         already_in_bronze: false,
     } = &resume
     {
-        // Facts tell of it, so it was done, and its record is lost.
-        if facts >= Some(planned.batch_id) {
-            return Err(StateError::RecordLost {
-                batch: planned.batch_id,
-            }
-            .into());
-        }
         // Only what was planned under a lower number may be closed, because only its planner can no longer commit. This
         // process may itself have slept since its claim, and the plan be its successor's.
         bronze.check_owner(checkpoint.fencing()).await?;
-        let from = checkpoint.taken_from().unwrap_or_default();
-        let record = closed(shared, settings, planned, &state, from);
+        let from: Vec<String> = checkpoint.unsettled().iter().map(ToString::to_string).collect();
+        let from = from.join(", and ");
+        let record = closed(shared, settings, planned, &state, &from);
         let message = format!(
             "taken over from {from}: batch {} was planned and is not in bronze, and is closed without rows; the next batch \
              reads the same range",
@@ -323,33 +314,41 @@ fn closed(
 }
 
 /// The end of a stream, told as what it is when another process has the stream now, or is free to take it.
-pub(super) async fn ended(table: &OpenTable, streamed: Result<(), StreamError>) -> Result<(), StreamError> {
-    if !table.checkpoint.is_leased() {
-        return streamed;
+pub(super) async fn ended(checkpoint: &Checkpoint, streamed: Result<(), StreamError>) -> Result<(), StreamError> {
+    match streamed {
+        Ok(()) if checkpoint.is_leased() => {
+            let holding = checkpoint.clone();
+            match blocking(move || holding.check_lease()).await {
+                Ok(()) => Ok(()),
+                Err(error) => Err(told(checkpoint, error).await),
+            }
+        }
+        Ok(()) => Ok(()),
+        Err(error) => Err(told(checkpoint, error).await),
     }
-    let checkpoint = table.checkpoint.clone();
-    let error = match streamed {
-        Ok(()) => match blocking(move || checkpoint.check_lease()).await {
-            Ok(()) => return Ok(()),
-            Err(error) => error,
-        },
-        Err(error) => error,
-    };
+}
+
+/// An error of a process under a lease that may have slept: what it finds then are its successor's files and tables.
+pub(super) async fn told(checkpoint: &Checkpoint, error: StreamError) -> StreamError {
+    if !checkpoint.is_leased() {
+        return error;
+    }
     let refused = matches!(
         &error,
         StreamError::Lake(LakeError::Fenced { .. } | LakeError::Moved { .. })
             | StreamError::Checkpoint(CheckpointError::Conflict { .. } | CheckpointError::TakenOver { .. })
     );
-    let (checkpoint, fencing) = (table.checkpoint.clone(), table.checkpoint.fencing());
+    let (checkpoint, fencing) = (checkpoint.clone(), checkpoint.fencing());
     // Whatever ended the stream: a process that lost it says nothing about the table. Where `owner.json` cannot be read,
     // the error at hand says enough.
     match blocking(move || checkpoint.successor()).await {
         // Of two that counted to one number, bronze refused one.
-        Ok(Some(owner)) if owner.fencing > fencing || refused => Err(StreamError::TakenOver {
+        Ok(Some(owner)) if owner.fencing > fencing || refused => StreamError::TakenOver {
             by: owner.to_string(),
+            at_once: owner.fencing <= fencing,
             error: Box::new(error),
-        }),
-        _ => Err(error),
+        },
+        _ => error,
     }
 }
 

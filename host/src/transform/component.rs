@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
 use wasmparser::{CanonicalFunction, CanonicalOption, Parser, Payload};
 use wasmtime::component::{Component, HasSelf, Linker};
 
@@ -203,11 +202,6 @@ impl Compiled {
             pre,
         })
     }
-}
-
-/// SHA-256 in lower-case hex.
-pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What can be said of a component before it is compiled.

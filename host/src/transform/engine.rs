@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use wasmtime::Config;
 
-use super::component::{Compiled, PluginError, sha256_hex};
+use super::component::{Compiled, PluginError};
 use super::error::TransformError;
 use super::limits::STACK_BYTES;
 use super::registry::{BuiltinComponent, Found, Registry};
+use crate::sha256;
 
 /// How often the engine's epoch moves, and so how late a deadline can be noticed.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
@@ -58,7 +59,7 @@ impl Engine {
     /// Finds, checks and compiles a plugin; the second time it is only found.
     pub(crate) fn plugin(&self, plugin: &str, pin: Option<&str>) -> Result<Plugin, PluginError> {
         let found = self.registry.find(plugin)?;
-        let sha256 = sha256_hex(&found.bytes);
+        let sha256 = sha256::hex(&found.bytes);
         if let Some(wanted) = pin
             && !wanted.eq_ignore_ascii_case(&sha256)
         {

@@ -46,7 +46,7 @@ pub use keys::{KeyError, KeyRing, MIN_SECRET_BYTES};
 pub use limits::{DEFAULT_DEADLINE, DEFAULT_MEMORY_BYTES, DEFAULT_OUTPUT_BYTES, Limits};
 pub use plan::PlanFault;
 pub use provenance::Provenance;
-pub(crate) use provenance::digest;
+pub(crate) use provenance::digest_of;
 pub use registry::BuiltinComponent;
 pub use route::{OutputColumn, Route, SourceRoute};
 pub use spec::{OnError, TransformSpec};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::component::sha256_hex;
+use crate::sha256;
 
 /// One transform of a chain, as commits, facts and pins record it. Field order and names are a format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,7 +46,13 @@ pub(crate) fn digest(provenance: &[Provenance]) -> String {
         }));
     }
     text.push(']');
-    sha256_hex(text.as_bytes())
+    sha256::hex(text.as_bytes())
+}
+
+/// The digest of a chain as commits and facts record it; `None` when the text is no such record.
+pub(crate) fn digest_of(provenance: &str) -> Option<String> {
+    let provenance: Vec<Provenance> = serde_json::from_str(provenance).ok()?;
+    Some(digest(&provenance))
 }
 
 /// JSON text without blanks and with the keys of every object in byte order. It is what the component gets, so the digest
@@ -97,7 +103,7 @@ mod tests {
         let mut other = step.clone();
         other.keys.insert("pii".into(), "v4".into());
         assert_ne!(digest(std::slice::from_ref(&step)), digest(&[other]));
-        assert_eq!(digest(&[]), sha256_hex(b"[]"));
+        assert_eq!(digest(&[]), sha256::hex(b"[]"));
         assert_ne!(digest(std::slice::from_ref(&step)), digest(&[step.clone(), step]));
     }
 }

@@ -10,7 +10,6 @@ use super::bindings::v0_1::sluice::transform::types;
 use super::check::{self, Invalid, What};
 use super::chunk::Chunk;
 use super::columns::{self, WireColumn};
-use super::component::sha256_hex;
 use super::engine::{Engine, Plugin};
 use super::error::{ConfigFault, Fault, Place, TableFault, TransformError};
 use super::keys::{Grants, KeyRing};
@@ -20,6 +19,7 @@ use super::plan::{self, Input, Plan, Read, one_line};
 use super::provenance::{Provenance, canonical_json};
 use super::sandbox::Instance;
 use super::spec::{OnError, TransformSpec};
+use crate::sha256;
 use crate::shape::{META_BEFORE, TableShape};
 
 /// Characters of a message of `open` that are shown.
@@ -169,7 +169,7 @@ impl Step {
             version: self.plugin.version.clone(),
             sha256: self.plugin.compiled.sha256.clone(),
             wit: self.plugin.compiled.wit.to_owned(),
-            config_sha256: sha256_hex(self.config.as_bytes()),
+            config_sha256: sha256::hex(self.config.as_bytes()),
             keys: self.grants.versions(),
         }
     }

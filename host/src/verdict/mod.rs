@@ -22,10 +22,15 @@ use rows::{columns, record_batch, rows_of};
 
 use crate::failpoint;
 use crate::lake::{
-    DeltaLog, Ended, Entry, Fit, Group, LakeError, Layout, Location, NewTable, Proposal, Propose, Sink, check_kind,
-    commit, delta_schema, discard, fit, read_all, write_one,
+    DeltaLog, Ended, Entry, Fit, Group, Kind, LakeError, Layout, Location, Proposal, Propose, Sink, commit, discard,
+    fit, read_all, write_one,
 };
 use crate::lsn::{Offset, UtcMicros};
+
+const KIND: Kind = Kind {
+    name: "control",
+    always: &["table_name", "finalized_until", "end_lsn"],
+};
 
 /// How long the first verdict of a group waits for others.
 const WINDOW: Duration = Duration::from_secs(1);
@@ -127,22 +132,8 @@ impl ControlTable {
         let location = Location::parse(location)?;
         let columns = columns();
         let table = location.to_string();
-        let schema = delta_schema(&table, &columns)?;
         let comment = "verdicts of sluice: one row per table, saying up to which instant it is complete".to_owned();
-        let log = DeltaLog::open_or_create(
-            &location,
-            NewTable {
-                schema: &schema,
-                comment,
-            },
-        )
-        .await?;
-        check_kind(
-            &table,
-            log.schema(),
-            "control",
-            &["table_name", "finalized_until", "end_lsn"],
-        )?;
+        let log = KIND.open_or_create(&location, &columns, comment).await?;
         // Columns that it lacks come with the first row that is written.
         fit(&table, log.schema(), &columns, columns.len())?;
         Ok(ControlTable {

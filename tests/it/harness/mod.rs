@@ -5,6 +5,7 @@ mod lake;
 mod project;
 mod python;
 mod running;
+mod sales;
 mod server;
 
 pub use held::Held;
@@ -12,6 +13,7 @@ pub use lake::{Rows, commits, files_under, rows_of};
 pub use project::{Project, Run, finish, sluice_binary, wait_for};
 pub use python::python;
 pub use running::Running;
+pub use sales::{ids, insert, sales};
 pub use server::Server;
 
 /// A place under `target`, gone when the test ends well.

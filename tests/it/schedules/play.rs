@@ -243,10 +243,15 @@ impl Play<'_> {
     fn end(&mut self) -> Result<(), String> {
         self.quiet()?;
         self.check()?;
-        let versions = self.bronze_versions();
+        let before = self.bronze_versions();
         self.quiet()?;
+        // Under a lease it claims the table, under the lock it has nothing to say.
+        let claims = usize::from(self.plan.lease);
         ensure!(
-            versions == self.bronze_versions(),
+            self.bronze_versions()
+                .iter()
+                .zip(before)
+                .all(|(now, before)| *now <= before + claims),
             "a quiet run leaves versions in bronze"
         );
         let lake = self.project.lake();
@@ -494,14 +499,19 @@ fn hex(bytes: Option<&[u8]>) -> String {
     format!("0x{digits}")
 }
 
+/// A copy as somebody takes one who does not know that a process writes there: what goes while it is copied is not in it.
 fn copy_folder(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("created");
     for entry in std::fs::read_dir(from).expect("readable").filter_map(Result::ok) {
-        let target = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy_folder(&entry.path(), &target);
-        } else {
-            std::fs::copy(entry.path(), target).expect("copied");
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            copy_folder(&path, &target);
+        } else if let Err(error) = std::fs::copy(&path, target) {
+            assert!(
+                error.kind() == std::io::ErrorKind::NotFound,
+                "{}: {error}",
+                path.display()
+            );
         }
     }
 }

@@ -17,7 +17,8 @@ struct Wanted {
     seed: Option<u64>,
 }
 
-/// Plays them: those of the model, then those of the real process. An error when one of either failed.
+/// Plays them: those of the model, then those of the real process, then the small ones in every order. An error when one
+/// failed.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let wanted = Wanted::parse(arguments)?;
     say("building sluice, the stand-in server and the tests …");
@@ -30,7 +31,15 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         "SLUICE_PROCESS_SCHEDULES",
         &PROCESS_TEST,
     );
-    model.and(process)
+    // What is small enough is played in every order, the cases that take long included.
+    let exhaustive = match (wanted.model, wanted.seed) {
+        (1.., None) => {
+            say("playing every schedule of the small configurations of the model …");
+            shell::cargo(&["test", "--workspace", "--test", "exhaustive", "--", "--include-ignored"])
+        }
+        _ => Ok(()),
+    };
+    model.and(process).and(exhaustive)
 }
 
 /// What `cargo test --workspace` is told for the test that plays them.

@@ -1,10 +1,10 @@
 //! The file of a lease: what it holds, how it is read, and how it is replaced.
 
 use std::fmt;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,6 @@ const ADVICE_NAME: &str =
 
 /// How long a replacement waits for its turn on this machine.
 const TURN: Duration = Duration::from_millis(250);
-const TURN_PAUSE: Duration = Duration::from_millis(5);
 
 /// A process and its hold on its streams (`hosts/<id>.json`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,6 +89,16 @@ pub enum LeaseState {
     Ended(Lease),
     /// Its process runs, or sleeps, or is on a machine that is gone.
     Held(Lease),
+}
+
+impl LeaseState {
+    /// The lease of a process that is not surely gone.
+    pub fn lease(&self) -> Option<&Lease> {
+        match self {
+            LeaseState::Held(lease) | LeaseState::Ended(lease) => Some(lease),
+            LeaseState::Missing | LeaseState::Dead(_) => None,
+        }
+    }
 }
 
 /// Looks at a lease. Changes nothing; blocks on files.
@@ -228,23 +237,7 @@ pub(super) fn to_bytes(hosts: &Path, lease: &Lease) -> Result<Vec<u8>, Checkpoin
 
 /// The turn of this process on this machine, until it is dropped; `None` when another one sleeps in its own.
 pub(super) fn turn(hosts: &Path) -> Result<Option<File>, CheckpointError> {
-    let path = hosts.join(files::LOCK);
-    let failed = |error| CheckpointError::from(LakeError::io("lock", &path, error));
-    let file = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path)
-        .map_err(failed)?;
-    let patience = Instant::now() + TURN;
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(Some(file)),
-            Err(TryLockError::WouldBlock) if Instant::now() >= patience => return Ok(None),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(TURN_PAUSE),
-            Err(TryLockError::Error(error)) => return Err(failed(error)),
-        }
-    }
+    files::take_lock(hosts, TURN, files::ADVICE_TURNS)
 }
 
 /// The file of a lease.

@@ -285,7 +285,7 @@ fn an_owner_file_of_an_older_sluice_has_no_lease() {
     let old = r#"{"format": 1, "host": "a", "pid": 3, "fencing": 4, "since": "2026-11-30T00:00:00.000Z"}"#;
     std::fs::write(&file, old).unwrap();
     let owner = two.owner();
-    assert_eq!((owner.lease.as_ref(), owner.taken_from.as_ref()), (None, None));
+    assert!(owner.lease.is_none() && owner.unsettled.is_empty());
     assert_eq!(two.reader().running().unwrap(), Running::Nobody);
     assert_eq!(two.open(&two.first, Some(&owner), false).unwrap().fencing(), 5);
 }
@@ -328,13 +328,13 @@ fn lock_and_lease_respect_each_other() {
     };
     assert!(words.contains("process 7 on host b ended it"), "{words}");
     let locked = Checkpoint::open(&two.place, &id).unwrap();
-    assert!(locked.taken_from().is_some(), "its process may wake up");
+    assert!(locked.unsettled()[0].may_wake);
     drop((leased, locked));
 }
 
 /// What the owner is told to be when its lease is looked for in `hosts`.
 fn seen_from(two: &Two, hosts: Option<&Path>) -> Result<LeaseState, CheckpointError> {
-    let found = two.reader().with_hosts(hosts).lease_of(&two.owner(), None)?;
+    let found = two.reader().with_hosts(hosts).lease_of(&two.owner())?;
     Ok(found.unwrap().1)
 }
 
@@ -492,12 +492,19 @@ fn that_an_owner_may_wake_up_is_known_until_it_no_longer_matters() {
     drop(two.open(&two.second, Some(&first), true).unwrap());
     let second = two.owner();
     let mut third = two.open(&two.first, Some(&second), false).unwrap();
-    let from = third.taken_from().unwrap().to_owned();
-    assert!(from.contains(&first.to_string()) && from.contains("ran out"), "{from}");
+    let from = third.unsettled().to_vec();
+    let words: Vec<String> = from.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        words,
+        [
+            format!("{first}, whose lease ran out"),
+            format!("{second}, which is gone")
+        ]
+    );
     third.fence_above(Some(9)).unwrap();
-    assert_eq!(two.owner().taken_from, Some(from));
+    assert_eq!(two.owner().unsettled, from);
     third.settled().unwrap();
-    assert_eq!((two.owner().taken_from, third.taken_from()), (None, None));
+    assert!(two.owner().unsettled.is_empty() && third.unsettled().is_empty());
     assert_eq!(third.fencing(), 10);
 }
 
@@ -579,4 +586,35 @@ fn a_closed_batch_leaves_the_stream_where_it_was() {
         None
     );
     assert_eq!(next(state), BatchId(2));
+}
+
+#[test]
+fn under_a_lease_everybody_is_settled_with_and_under_the_lock_who_had_a_lease() {
+    let two = Two::new();
+    let mut first = two.open(&two.first, None, false).unwrap();
+    assert_eq!(first.unsettled()[0].to_string(), "whoever was here, if anybody was");
+    // Opened once more before that is settled, and after.
+    let own = two.owner();
+    assert_eq!(
+        two.open(&two.first, Some(&own), false).unwrap().unsettled(),
+        first.unsettled()
+    );
+    first = two.open(&two.first, Some(&two.owner()), false).unwrap();
+    first.settled().unwrap();
+    let own = two.owner();
+    assert!(two.open(&two.first, Some(&own), false).unwrap().unsettled().is_empty());
+
+    let before = two.owner();
+    let mut second = two.open(&two.second, Some(&before), false).unwrap();
+    assert_eq!(second.unsettled()[0].to_string(), format!("{before}, which is gone"));
+    second.settled().unwrap();
+    drop((first, second));
+    // Given back.
+    std::fs::remove_file(lease_file(&two.hosts, two.second.id())).unwrap();
+    let id = identity("orders", "orders");
+    let mut locked = Checkpoint::open(&two.place, &id).unwrap();
+    assert!(!locked.unsettled().is_empty());
+    locked.settled().unwrap();
+    drop(locked);
+    assert!(Checkpoint::open(&two.place, &id).unwrap().unsettled().is_empty());
 }

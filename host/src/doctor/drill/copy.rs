@@ -40,7 +40,7 @@ fn disown(checkpoint: &Path) -> Result<(), DrillError> {
         lease: None,
         hosts: None,
         hosts_id: None,
-        taken_from: None,
+        unsettled: Vec::new(),
         ..owner
     };
     let written = serde_json::to_vec_pretty(&owner).map_err(std::io::Error::other);
@@ -108,7 +108,10 @@ mod tests {
             lease: Some("x".into()),
             hosts: Some(folder.path().join("hosts")),
             hosts_id: Some("y".into()),
-            taken_from: Some("another".into()),
+            unsettled: vec![crate::checkpoint::Unsettled {
+                owner: None,
+                may_wake: true,
+            }],
         };
         files::create_folder(&original.checkpoint).unwrap();
         files::publish_json(&original.checkpoint.join(files::OWNER), &owner).unwrap();
@@ -118,8 +121,8 @@ mod tests {
         let there = read(&copy.checkpoint);
         assert_eq!((there.fencing, there.host.as_str()), (7, "a"));
         assert_eq!(
-            (there.lease, there.hosts, there.hosts_id, there.taken_from),
-            (None, None, None, None)
+            (there.lease, there.hosts, there.hosts_id, there.unsettled),
+            (None, None, None, Vec::new())
         );
         assert_eq!(read(&original.checkpoint).lease.as_deref(), Some("x"));
     }

@@ -73,6 +73,12 @@ pub(super) const DAMAGES: &[Damage] = &[
         |_, seen| { newest(seen).map_or(Ok(NO_COMMIT), |batch| cut(&seen.checkpoint.commit_file(batch))) }
     ),
     damage!(
+        "another chain written into the newest record",
+        CommitFileDamaged,
+        Repaired,
+        |_, seen| { made_up::other_chain(seen) }
+    ),
+    damage!(
         "the plan of a done batch cut in half",
         PlanFileDamaged,
         Repaired,
@@ -106,6 +112,13 @@ pub(super) const DAMAGES: &[Damage] = &[
     }),
     damage!("owner.json cut in half", OwnerFileDamaged, Repaired, |table, _| {
         cut(&table.checkpoint.join(files::OWNER))
+    }),
+    damage!("a folder in place of the lock", LockDamaged, Refused, |table, _| {
+        let lock = table.checkpoint.join(files::LOCK);
+        match fs::remove_file(&lock) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => fs::create_dir(&lock).map(|()| Done),
+        }
     }),
     damage!(
         "the checkpoint set back to an older copy",

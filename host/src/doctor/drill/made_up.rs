@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::damages::Damaged;
-use crate::checkpoint::{Ended, Lease, Owner, PlannedBatch, StreamIdentity, files};
+use crate::checkpoint::{CommitRecord, Ended, Lease, Owner, PlannedBatch, StreamIdentity, files};
 use crate::doctor::evidence::Evidence;
+use crate::doctor::ledger::chain_of;
 use crate::doctor::subject::Subject;
 use crate::identity::{AppId, BatchId};
 use crate::lsn::UtcMicros;
@@ -38,6 +39,22 @@ pub(super) fn open_batch(seen: &Evidence) -> Result<Option<PathBuf>> {
     let file = checkpoint.plan_file(newest + 1, 0);
     write(&file, &plan)?;
     Ok(Some(file))
+}
+
+/// A record that was edited by hand: its chain is not the one that its facts have.
+pub(super) fn other_chain(seen: &Evidence) -> Result<Damaged> {
+    let checkpoint = &seen.checkpoint;
+    let newest = checkpoint.commits.keys().next_back().copied();
+    let record = newest.and_then(|newest| checkpoint.commit(newest));
+    let Some(record) = record.filter(|record| chain_of(&record.facts).is_some()) else {
+        return Ok(Damaged::NotApplicable("the newest record does not tell its chain"));
+    };
+    let edited = CommitRecord {
+        chain: "another".to_owned(),
+        ..record.clone()
+    };
+    write(&checkpoint.commit_file(record.batch_id.0), &edited)?;
+    Ok(Damaged::Done)
 }
 
 /// Another table's `stream.json`.
@@ -86,7 +103,7 @@ pub(super) fn dead_owner(table: &Subject, seen: &Evidence) -> Result<Damaged> {
         lease: Some(id),
         hosts: Some(hosts),
         hosts_id: None,
-        taken_from: None,
+        unsettled: Vec::new(),
     };
     write(&table.checkpoint.join(files::OWNER), &owner)?;
     Ok(Damaged::Done)

@@ -37,20 +37,18 @@ pub(super) fn judge(ledger: &Ledger<'_>) -> Vec<Finding> {
             "nothing; --repair waits until the lease's file is gone, because the process may wake up",
         ));
     }
-    if let Some(from) = checkpoint
-        .owner
-        .as_ref()
-        .and_then(Seen::whole)
-        .and_then(|owner| owner.taken_from.as_ref())
-    {
+    if let Some((from, file)) = &checkpoint.may_wake {
         findings.push(found(
             Code::LeaseLeftOver,
             Severity::RunMends,
             &checkpoint.root.join(files::OWNER),
             format!("the table was taken over from {from}, and that is not settled: a batch of it may still be open"),
             "that process may wake up. the next run claims the table and closes what is open: nothing is lost",
-            "nothing; --repair waits until a run has done so. where another finding keeps run from it, and that process is \
-             surely gone: remove its lease's file and owner.json, and repair then",
+            format!(
+                "nothing, where run works. --repair waits until a run has done so, or that process is gone: end it, or, if \
+                 its machine is surely gone, remove {}",
+                file.display()
+            ),
         ));
     }
     if let Some(leases) = checkpoint
@@ -66,6 +64,17 @@ pub(super) fn judge(ledger: &Ledger<'_>) -> Vec<Finding> {
             "a process that nothing names may be at work on this table, so nothing is written",
             "stop the processes that have these leases, also when they run other tables; remove the lease's file only of a \
              machine that is surely gone",
+        ));
+    }
+    if let Some(reason) = &checkpoint.bad_lock {
+        findings.push(found(
+            Code::LockDamaged,
+            Severity::NeedsPerson,
+            &checkpoint.root.join(files::LOCK),
+            format!("{reason}, so nobody can hold it"),
+            "it is what keeps two processes apart, and nobody can say whether one runs this table. run stops at this table; \
+             nothing is lost",
+            "make sure that no process runs it; then remove this: run makes the file anew",
         ));
     }
     if let Some((file, reason)) = &checkpoint.bad_lease {

@@ -81,7 +81,7 @@ fn broken_commits(ledger: &Ledger<'_>, rebuilt: &Rebuilt) -> Vec<Finding> {
         };
         findings.push(match rebuilt.get(batch) {
             Some(Ok(record)) => mendable(
-                "what it said is in bronze and facts as well; nothing is lost. run stops when it reads it",
+                "what it said is in bronze and facts as well; nothing is lost. run stops when it needs it",
                 format!("moves it into the backup and writes {}", written(record)),
                 vec![aside, Step::WriteCommit(Box::new(record.clone()))],
             ),
@@ -114,49 +114,82 @@ fn missing_in_the_middle(ledger: &Ledger<'_>, rebuilt: &Rebuilt) -> Vec<Finding>
     let gone = rebuilt
         .iter()
         .filter(|(batch, _)| Some(**batch) < ledger.by_checkpoint && !checkpoint.commits.contains_key(*batch));
-    let mut findings = Vec::new();
+    // One finding for all that are alike: whether they can be written again, and whether facts have them.
+    let mut alike: BTreeMap<(bool, bool), Vec<(i64, &Result<CommitRecord, String>)>> = BTreeMap::new();
     for (batch, record) in gone {
-        let file = checkpoint.commit_file(*batch);
-        let what = format!("the record of batch {batch} is gone, and those of later batches are there");
         let has_facts = Some(*batch) <= ledger.by_facts;
-        findings.push(match record {
-            Ok(record) => found(
-                Code::CommitFileMissing,
-                Severity::Repairable,
-                &file,
-                what,
-                match has_facts {
-                    true => "its rows and facts are written; nothing is lost, and run works without it",
-                    false => {
-                        "nothing is lost, and its facts are not written yet. run stops at this table, because they could not \
-                         be written after those of later batches"
-                    }
-                },
-                "sluice doctor --repair",
-            )
-            .repaired_by(
-                format!("writes {}", written(record)),
-                vec![Step::WriteCommit(Box::new(record.clone()))],
-            ),
-            Err(_) if has_facts => found(
-                Code::CommitFileMissing,
-                Severity::Note,
-                &file,
-                what,
-                "its rows and facts are written; nothing is lost, and run works without it",
-                "nothing",
-            ),
-            Err(reason) => found(
-                Code::HistoryGap,
-                Severity::NeedsPerson,
-                &file,
-                format!("{what}; and {reason}"),
-                "the facts of that batch are lost; bronze is not touched by it. run stops at this table",
-                BACKUP_ADVICE,
-            ),
-        });
+        alike
+            .entry((record.is_ok(), has_facts))
+            .or_default()
+            .push((*batch, record));
+    }
+    let mut findings = Vec::new();
+    for ((_, has_facts), gone) in alike {
+        findings.extend(missing(ledger, has_facts, &gone));
     }
     findings
+}
+
+/// Records that are missing between others, all for the same reason.
+fn missing(ledger: &Ledger<'_>, has_facts: bool, gone: &[(i64, &Result<CommitRecord, String>)]) -> Option<Finding> {
+    let checkpoint = &ledger.evidence.checkpoint;
+    let numbers: Vec<i64> = gone.iter().map(|(batch, _)| *batch).collect();
+    let file = checkpoint.commit_file(*numbers.first()?);
+    let what = match numbers.len() {
+        1 => format!(
+            "the record of {} is gone, and those of later batches are there",
+            batches(&numbers)
+        ),
+        _ => format!(
+            "the records of {} are gone, and those of later batches are there",
+            batches(&numbers)
+        ),
+    };
+    let not_needed = "rows and facts are written; nothing is lost, and run works without it";
+    let records: Vec<&CommitRecord> = gone.iter().filter_map(|(_, record)| record.as_ref().ok()).collect();
+    let reason = gone.iter().find_map(|(_, record)| record.as_ref().err());
+    Some(match (reason, records.as_slice()) {
+        (None, records) => found(
+            Code::CommitFileMissing,
+            Severity::Repairable,
+            &file,
+            what,
+            match has_facts {
+                true => not_needed,
+                false => {
+                    "nothing is lost, and facts are not written yet. run stops at this table, because they could not be \
+                     written after those of later batches"
+                }
+            },
+            "sluice doctor --repair",
+        )
+        .repaired_by(
+            match records {
+                [only] => format!("writes {}", written(only)),
+                _ => format!("writes the records of {} again from facts and bronze", batches(&numbers)),
+            },
+            records
+                .iter()
+                .map(|record| Step::WriteCommit(Box::new((*record).clone())))
+                .collect(),
+        ),
+        (Some(_), _) if has_facts => found(
+            Code::CommitFileMissing,
+            Severity::Note,
+            &file,
+            what,
+            not_needed,
+            "nothing",
+        ),
+        (Some(reason), _) => found(
+            Code::HistoryGap,
+            Severity::NeedsPerson,
+            &file,
+            format!("{what}; and {reason}"),
+            "facts that were not written yet are lost with them; bronze is not touched by it. run stops at this table",
+            BACKUP_ADVICE,
+        ),
+    })
 }
 
 /// Bronze or facts are ahead of the checkpoint. With the first record of a new history, where the old ones have to go.
@@ -265,8 +298,7 @@ fn behind(ledger: &Ledger<'_>, rebuilt: &Rebuilt) -> (Vec<Finding>, Option<i64>)
                     "nothing is lost. the next run finds the batch in bronze and writes the record anew"
                 }
                 Some(_) => {
-                    "nothing is lost. run reads the batch's range once more, which had no rows; it stops at this table when \
-                     the source no longer has it, the transforms are others, or the table was taken over"
+                    "nothing is lost: the batch had no rows. run stops at this table, because a batch that is told of is not done twice"
                 }
                 None => "nothing is lost. run stops at this table, because the plan of the batch is not whole either",
             },
@@ -374,7 +406,8 @@ fn plans(ledger: &Ledger<'_>) -> Vec<Finding> {
                 plan.end.lsn,
                 attempts(ledger, next)
             ),
-            "nothing of it is in bronze. the next run reads the same range again under the same plan, or says why it cannot",
+            "nothing of it is in bronze. the next run reads the same range again (under the lock in this batch, under a lease in \
+             the next), or says why it cannot",
             "nothing",
         ));
     }

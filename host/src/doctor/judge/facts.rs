@@ -1,5 +1,7 @@
 //! Facts against checkpoint and bronze: one row a batch, in order, and the same in all three.
 
+use std::collections::BTreeSet;
+
 use super::{batches, count, found};
 use crate::checkpoint::CommitRecord;
 use crate::doctor::finding::{Code, Finding, Severity, Step};
@@ -32,8 +34,32 @@ pub(super) fn judge(ledger: &Ledger<'_>) -> Vec<Finding> {
     findings.extend(gaps(ledger));
     findings.extend(doubles(ledger));
     findings.extend(disagreements(ledger));
+    findings.extend(unreadable(ledger));
     findings.extend(strangers(ledger));
     findings
+}
+
+/// Rows that no sluice wrote so.
+fn unreadable(ledger: &Ledger<'_>) -> Option<Finding> {
+    let rows = ledger.evidence.rows.as_ref()?;
+    let (batch, reason) = rows.unreadable.first()?;
+    let which = match batch {
+        Some(batch) => format!("the row of batch {batch} was changed: {reason}"),
+        None => format!("there is a row of this app_id that tells nothing: {reason}"),
+    };
+    let more = match rows.unreadable.len() {
+        1 => String::new(),
+        number => format!(" ({} more of the kind)", number - 1),
+    };
+    Some(found(
+        Code::FactsRowsUnreadable,
+        Severity::NeedsPerson,
+        &ledger.subject.facts_table,
+        format!("{which}{more}"),
+        "sluice did not write it so. bronze is not touched by it, and run goes on",
+        "find out who writes there; RESTORE the facts table to the version before that, or DELETE such rows: bronze's \
+         commits say the same as long as its log goes back",
+    ))
 }
 
 /// Rows of batches that this stream has not come to by the table's own count.
@@ -78,7 +104,9 @@ fn behind(ledger: &Ledger<'_>, newest: i64) -> Option<Finding> {
 /// Rows without the number by which a repetition is known: whoever wrote them again would double them.
 fn unnumbered(ledger: &Ledger<'_>) -> Option<Finding> {
     let rows = ledger.evidence.rows.as_ref().filter(|_| ledger.by_facts.is_none())?;
-    let there: Vec<i64> = rows.batches.keys().copied().collect();
+    let unreadable = rows.unreadable.iter().filter_map(|(batch, _)| *batch);
+    let there: BTreeSet<i64> = rows.batches.keys().copied().chain(unreadable).collect();
+    let there: Vec<i64> = there.into_iter().collect();
     there.first()?;
     let elsewhere = |batch: i64| {
         let in_bronze = ledger.bronze.get(&batch).is_some_and(|found| found.facts.is_some());
@@ -230,6 +258,11 @@ fn gaps(ledger: &Ledger<'_>) -> Option<Finding> {
     let rows = ledger.evidence.rows.as_ref()?;
     let gone: Vec<i64> = (0..=ledger.by_facts?)
         .filter(|batch| !rows.batches.contains_key(batch))
+        .filter(|batch| {
+            rows.unreadable
+                .iter()
+                .all(|(unreadable, _)| *unreadable != Some(*batch))
+        })
         .collect();
     let (first, last) = (gone.first()?, gone.last()?);
     let with_rows: Vec<i64> = gone

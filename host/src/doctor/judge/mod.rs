@@ -47,7 +47,10 @@ pub(super) fn judge(subject: &Subject, evidence: &Evidence) -> Examination {
     if let Some(barred) = barred {
         for finding in findings.iter_mut().filter(|finding| finding.repair.is_some()) {
             finding.repair = None;
-            finding.advice = format!("first settle {barred}; then --repair can mend this");
+            finding.advice = match barred {
+                Code::Running => "stop the process that runs this table; then --repair can mend this".to_owned(),
+                barred => format!("first settle {barred}; then --repair can mend this"),
+            };
         }
     }
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
