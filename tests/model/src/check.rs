@@ -52,7 +52,7 @@ pub fn owners(stores: &Stores) -> Result<(), Violation> {
     for stream in 0..2 {
         let log = stores.log(LogId::Bronze(stream));
         let claim = log.iter().rev().find_map(|entry| match entry.body {
-            Body::Claim(pid) => entry.txns.get(&Txn::Owner(stream)).map(|fencing| (pid, *fencing)),
+            Body::Claim((pid, _)) => entry.txns.get(&Txn::Owner(stream)).map(|fencing| (pid, *fencing)),
             _ => None,
         });
         let (Some((pid, claimed)), Some(Object::Owner(named))) = (claim, stores.objects.get(&Key::Owner(stream)))

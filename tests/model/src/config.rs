@@ -32,6 +32,9 @@ pub struct Config {
     pub sleeper: Option<Pid>,
     /// The only process that may be killed; `None`: each.
     pub victim: Option<Pid>,
+    /// Processes are killed and stand still, and openings fail, only at moments that matter: after a look at `owner.json`
+    /// or the fence, in the midst of a take-over, after a write that got no answer.
+    pub moments: bool,
 }
 
 /// How likely each action is, against 200 for a step of a task.
@@ -63,6 +66,8 @@ pub struct Weights {
     pub damage: u32,
     /// A process is asked to stop.
     pub ask: u32,
+    /// A stream fails while it is opened.
+    pub reopen: u32,
     /// The task that writes facts and verdicts takes a step.
     pub publisher: u32,
 }
@@ -81,6 +86,7 @@ pub fn config(seed: u64, planted: Option<Planted>) -> Config {
     let is_focused = matches!(profile, Profile::Late | Profile::Woken | Profile::Row);
     let damages = if profile == Profile::Damaged { 1 + below(2) } else { 0 };
     let commits = (0..1 + below(3)).map(|_| [below(3) as u8, below(3) as u8]).collect();
+    let (reopens, is_shaky) = (below(3), below(2) as usize);
     let mut weight = || [2, 8, 25, 80][below(4) as usize];
     let weights = Weights {
         join: 3,
@@ -105,6 +111,7 @@ pub fn config(seed: u64, planted: Option<Planted>) -> Config {
         change: if is_focused { 80 } else { weight() },
         damage: 40,
         ask: if profile == Profile::Woken { 16 } else { 2 },
+        reopen: [2, 20][is_shaky],
         publisher: [20, 200][below(2) as usize],
     };
     let faults = Faults {
@@ -150,6 +157,7 @@ pub fn config(seed: u64, planted: Option<Planted>) -> Config {
                 _ => 4 + below(6),
             },
             beats: below(6),
+            reopens,
             asks: if profile == Profile::Woken { 3 } else { below(3) },
         },
         commits,
@@ -167,6 +175,7 @@ pub fn config(seed: u64, planted: Option<Planted>) -> Config {
         orderly: false,
         sleeper: None,
         victim: None,
+        moments: false,
     }
 }
 

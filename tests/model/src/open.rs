@@ -2,7 +2,7 @@
 
 use crate::owner::Owner;
 use crate::planted::Planted;
-use crate::stores::{Done, FactsKey, LogId, Owner as OwnerFile, Plan, Snapshot, Stream, Txn, recorded};
+use crate::stores::{Done, FactsKey, LogId, Plan, Snapshot, Stream, Txn, recorded};
 use crate::takeover::{fence_above, take};
 use crate::world::{Hands, Mode, Stop};
 
@@ -19,6 +19,7 @@ impl Owner {
     /// Takes the stream and finds out where it is. With the batch that is open, when it is to be run.
     pub(crate) async fn open(hands: Hands, mode: Mode, stream: Stream) -> Result<(Owner, Option<Plan>), Stop> {
         let taken = take(&hands, mode, stream).await?;
+        hands.counted.set(Some(taken));
         // Before the checkpoint: another process may record a batch and publish it in between.
         let facts = hands
             .read_on("facts", |world| {
@@ -27,9 +28,12 @@ impl Owner {
             })
             .await;
         let mine = fence_above(&hands, stream, taken).await?;
+        hands.counted.set(Some(mine));
         let mut owner = Owner {
+            claimant: hands.token(),
             hands: hands.clone(),
             stream,
+            leased: mode == Mode::Lease,
             fencing: mine.fencing,
             claimed: false,
             known: None,
@@ -44,27 +48,30 @@ impl Owner {
             first: None,
             began: 1,
         };
-        let checkpoint = match mine.from {
-            Some(_) => owner.settle(mine, facts.0).await?,
-            None => owner.compare(facts.0).await?,
+        let checkpoint = match mine.owes {
+            true => owner.settle(facts.0).await?,
+            false => owner.compare(facts.0).await?,
         };
         if mine.fencing > taken.fencing {
             owner.claim(true).await?;
         }
+        // What still has to be read may fail.
+        hands.turn().await;
+        hands.opening.set(false);
         owner.publish_missing(&checkpoint.done, facts);
-        let open = owner.go_on_with(checkpoint.open, mode, facts.0).await?;
+        let open = owner.go_on_with(checkpoint.open, facts.0).await?;
         Ok((owner, open))
     }
 
-    /// Takes over from a process that may wake up.
-    async fn settle(&mut self, mine: OwnerFile, facts: Option<i64>) -> Result<Checkpoint, Stop> {
+    /// Takes over from whoever may still write: their number is overtaken, then what is open is closed.
+    async fn settle(&mut self, facts: Option<i64>) -> Result<Checkpoint, Stop> {
         let hands = self.hands.clone();
         let mut moves = if hands.is(Planted::CheckpointReadOnce) {
             MOVES
         } else {
             0
         };
-        let before = loop {
+        loop {
             // Until the claim the process before may write, and what is read one after the other need not fit.
             let compared = self.compare(facts).await;
             if compared.as_ref().is_err_and(|stop| stop.is_alarm()) && moves < MOVES {
@@ -72,27 +79,24 @@ impl Owner {
                 moves += 1;
                 continue;
             }
-            let compared = compared?;
+            compared?;
             match self.claim(true).await {
                 Err(Stop::Moved) if moves < MOVES => moves += 1,
                 claimed => {
                     claimed?;
-                    break compared;
+                    break;
                 }
             }
-        };
+        }
         if hands.memory.asked.get() {
             return Err(Stop::Asked);
         }
-        if hands.is(Planted::SettledBeforeClosing) {
-            self.settled(mine).await?;
-        }
-        let mut checkpoint = match hands.is(Planted::ReadBeforeClaim) {
-            true => before,
-            false => self.compare(facts).await?,
-        };
-        let open = checkpoint.open.as_ref();
-        if let Some(plan) = open.filter(|plan| self.known != Some(plan.batch) && !hands.is(Planted::TakeOverReplays)) {
+        let mut checkpoint = self.compare(facts).await?;
+        // A process that slept at a record plans the next batch before it finds out.
+        while let Some(plan) = checkpoint.open.as_ref().filter(|plan| self.known != Some(plan.batch)) {
+            if hands.is(Planted::TakeOverReplays) {
+                break;
+            }
             if self.was_done(plan, facts) {
                 return Err(Stop::Damaged);
             }
@@ -104,9 +108,7 @@ impl Owner {
             self.close(plan).await?;
             checkpoint = self.compare(facts).await?;
         }
-        if !hands.is(Planted::SettledBeforeClosing) {
-            self.settled(mine).await?;
-        }
+        self.settled().await?;
         Ok(checkpoint)
     }
 
@@ -116,7 +118,7 @@ impl Owner {
     }
 
     /// What becomes of the open batch, and whether the chain may go on. The batch, when it is to be run as it was planned.
-    async fn go_on_with(&mut self, open: Option<Plan>, mode: Mode, facts: Option<i64>) -> Result<Option<Plan>, Stop> {
+    async fn go_on_with(&mut self, open: Option<Plan>, facts: Option<i64>) -> Result<Option<Plan>, Stop> {
         let hands = self.hands.clone();
         let mut open = open;
         if let Some(plan) = open.take_if(|plan| self.known == Some(plan.batch)) {
@@ -125,8 +127,7 @@ impl Owner {
             self.finish(&plan, rows).await?;
         }
         // It may have been closed, which its plan does not tell.
-        let replays = mode == Mode::Lock || hands.is(Planted::LostClosingReplayed);
-        if open.as_ref().is_some_and(|plan| !replays && self.was_done(plan, facts)) {
+        if open.as_ref().is_some_and(|plan| self.was_done(plan, facts)) {
             return Err(Stop::Damaged);
         }
         let chain = hands.memory.settings.chain;
@@ -139,9 +140,6 @@ impl Owner {
         let Some(plan) = open.take_if(|plan| plan.range.is_some() && plan.chain != chain) else {
             return Ok(open);
         };
-        if self.was_done(&plan, facts) {
-            return Err(Stop::Damaged);
-        }
         if !hands.is(Planted::AttemptWithoutClaim) {
             self.claim(true).await?;
             if let Some(rows) = self.in_bronze(&plan).await? {

@@ -2,7 +2,9 @@
 
 use crate::commit::{Ended, Proposal, commit};
 use crate::planted::Planted;
-use crate::stores::{Body, Done, FactsKey, FactsRow, Key, LogId, Lsn, Object, Plan, Snapshot, Stream, Txn, recorded};
+use crate::stores::{
+    Body, Done, FactsKey, FactsRow, Key, LogId, Lsn, Object, Pid, Plan, Snapshot, Stream, Txn, recorded,
+};
 use crate::takeover::is_taken_over;
 use crate::world::{Committed, Hands, Mode, Put, Stop};
 
@@ -13,6 +15,9 @@ const COMMITS: usize = 2;
 pub(crate) struct Owner {
     pub(crate) hands: Hands,
     pub(crate) stream: Stream,
+    pub(crate) leased: bool,
+    /// Tells this opening's claim from others.
+    pub(crate) claimant: (Pid, u32),
     pub(crate) fencing: i64,
     pub(crate) claimed: bool,
     /// The newest batch in bronze that this process knows.
@@ -440,11 +445,11 @@ impl Owner {
         if self.claimed {
             return Ok(());
         }
-        let (stream, pid) = (self.stream, self.hands.memory.pid);
+        let (stream, claimant) = (self.stream, self.claimant);
         let compare_known = compare_known && !self.hands.is(Planted::NoFreshTxn);
         let done = commit(&self.hands, LogId::Bronze(stream), |seen| {
             if recorded(seen, Txn::Owner(stream)) == Some(self.fencing)
-                && seen.iter().any(|entry| entry.body == Body::Claim(pid))
+                && seen.iter().any(|entry| entry.body == Body::Claim(claimant))
             {
                 return Ok(Proposal::Settled(()));
             }
@@ -454,11 +459,12 @@ impl Owner {
             }
             Ok(Proposal::Commit(
                 [(Txn::Owner(stream), self.fencing)].into(),
-                Body::Claim(pid),
+                Body::Claim(claimant),
             ))
         });
         done.await?;
         self.claimed = true;
+        self.hands.claimed.set(true);
         self.hands.count("claim");
         Ok(())
     }

@@ -15,8 +15,6 @@ pub enum Planted {
     AttemptWithoutClaim,
     /// A take-over runs the open batch instead of closing it.
     TakeOverReplays,
-    /// A take-over reads the checkpoint, then claims.
-    ReadBeforeClaim,
     /// The verdict goes first.
     VerdictBeforeFacts,
     /// Rows in quarantine count, whatever attempt was committed.
@@ -29,22 +27,22 @@ pub enum Planted {
     FactsNotAsked,
     /// Commits that are missing in the middle are passed over.
     GapsPassedOver,
-    /// `owner.json` is replaced without a comparison.
-    OwnerNotCompared,
-    /// A lease that ran out says that its process is gone.
-    RanOutIsGone,
-    /// Who takes over from an owner that is gone forgets who else may wake up.
-    TakenFromNotCarried,
-    /// `owner.json` no longer says that somebody may wake up, then the open batch is closed.
-    SettledBeforeClosing,
+    /// Only an owner whose lease ran out leaves something to settle.
+    OnlyRanOutOwes,
+    /// Who begins a stream has nothing to settle: nobody has begun it at the same time.
+    FreshOwesNothing,
+    /// An owner that gave its lease back leaves nothing to settle.
+    GivenBackOwesNothing,
+    /// An owner that is known to be dead leaves nothing to settle.
+    DeadOwesNothing,
+    /// An owner whose lease ran out leaves nothing to settle.
+    RanOutOwesNothing,
+    /// Who opens a stream again, and is still named, has nothing to settle once more.
+    OpenedAgainOwesNothing,
     /// A process that slept calls the checkpoint of its successor broken.
     SuccessorNotAsked,
-    /// Under a lease, a batch that the facts table has is replayed where its record is lost.
-    LostClosingReplayed,
-    /// Two that take over at once do not see each other's lock on the checkpoint's folder.
-    LockDoesNotReach,
-    /// What a process that is gone wrote to a file arrives later.
-    WritesOutliveTheirProcess,
+    /// A process that slept asks `owner.json` for its successor, and not bronze.
+    OnlyOwnerAsked,
     /// The fence is not compared between the reading of an open batch and its closing.
     ClosesUnfenced,
     /// A closed batch has the chain of the plan that it closes.
@@ -55,28 +53,27 @@ pub enum Planted {
 
 impl Planted {
     /// Each of them.
-    pub const ALL: [Planted; 24] = [
+    pub const ALL: [Planted; 23] = [
         Planted::NoFreshTxn,
         Planted::FactsNotCaughtUp,
         Planted::GroupNotRebuilt,
         Planted::FenceNotCompared,
         Planted::AttemptWithoutClaim,
         Planted::TakeOverReplays,
-        Planted::ReadBeforeClaim,
         Planted::VerdictBeforeFacts,
         Planted::AnyAttemptsQuarantine,
         Planted::ClosedNamesAttempt,
         Planted::ClosedForgetsFirst,
         Planted::FactsNotAsked,
         Planted::GapsPassedOver,
-        Planted::OwnerNotCompared,
-        Planted::RanOutIsGone,
-        Planted::TakenFromNotCarried,
-        Planted::SettledBeforeClosing,
+        Planted::OnlyRanOutOwes,
+        Planted::FreshOwesNothing,
+        Planted::GivenBackOwesNothing,
+        Planted::DeadOwesNothing,
+        Planted::RanOutOwesNothing,
+        Planted::OpenedAgainOwesNothing,
         Planted::SuccessorNotAsked,
-        Planted::LostClosingReplayed,
-        Planted::LockDoesNotReach,
-        Planted::WritesOutliveTheirProcess,
+        Planted::OnlyOwnerAsked,
         Planted::ClosesUnfenced,
         Planted::ClosedNamesChain,
         Planted::CheckpointReadOnce,
@@ -85,19 +82,23 @@ impl Planted {
     /// Whether it takes so many steps in one order that no seed need find it: `tests/exhaustive.rs` does.
     pub fn is_for_exploration(self) -> bool {
         use Planted::{
-            ClosesUnfenced, LockDoesNotReach, ReadBeforeClaim, SettledBeforeClosing, WritesOutliveTheirProcess,
+            ClosesUnfenced, DeadOwesNothing, FreshOwesNothing, GivenBackOwesNothing, OnlyOwnerAsked, OnlyRanOutOwes,
+            OpenedAgainOwesNothing,
         };
         matches!(
             self,
-            ClosesUnfenced | LockDoesNotReach | ReadBeforeClaim | SettledBeforeClosing | WritesOutliveTheirProcess
+            ClosesUnfenced
+                | DeadOwesNothing
+                | FreshOwesNothing
+                | GivenBackOwesNothing
+                | OnlyOwnerAsked
+                | OnlyRanOutOwes
+                | OpenedAgainOwesNothing
         )
     }
 
     /// Whether it does harm only when files of a checkpoint are lost.
     pub fn is_about_lost_files(self) -> bool {
-        matches!(
-            self,
-            Planted::FactsNotAsked | Planted::GapsPassedOver | Planted::LostClosingReplayed
-        )
+        matches!(self, Planted::FactsNotAsked | Planted::GapsPassedOver)
     }
 }

@@ -10,9 +10,8 @@ use crate::check::{self, Violation};
 use crate::choice::Choose;
 use crate::config::Config;
 use crate::owner;
-use crate::planted::Planted;
 use crate::publish;
-use crate::stores::{Key, Lease, LeaseState, Lsn, Object, Pid, Stores, Stream};
+use crate::stores::{Key, Late, Lease, LeaseState, Lsn, Object, Pid, Stores, Stream};
 use crate::world::{Hands, Memory, Mode, Stop, Task, World, describe};
 
 pub(crate) struct Running {
@@ -37,6 +36,7 @@ pub(crate) enum Action {
     Pause(usize),
     Wake(usize),
     Ask(usize),
+    Reopen(usize, usize),
     Land(usize),
     Beat(usize),
     Grow,
@@ -53,6 +53,8 @@ pub struct Play {
     /// How the last process at each place ended.
     pub(crate) ends: [BTreeMap<Stream, Result<(), Stop>>; 2],
     next_pid: Pid,
+    /// The place of the last step.
+    turn: usize,
     pub(crate) config: Config,
     verdicts: [Option<Lsn>; 2],
     /// A process said that the checkpoint is broken, and nobody broke it.
@@ -79,6 +81,7 @@ impl Play {
             stops_at_once: config.orderly,
             quiet: false,
             shaken: false,
+            moment: false,
             ripe: false,
         };
         Play {
@@ -86,6 +89,7 @@ impl Play {
             processes: [None, None],
             ends: [BTreeMap::new(), BTreeMap::new()],
             next_pid: 1,
+            turn: 0,
             config,
             verdicts: [None, None],
             alarm: None,
@@ -102,7 +106,7 @@ impl Play {
             let (actions, weights) = self.actions();
             {
                 let world = &mut *self.world.borrow_mut();
-                (world.shaken, world.ripe) = (false, false);
+                (world.shaken, world.ripe, world.moment) = (false, false, false);
             }
             if actions.is_empty() {
                 break;
@@ -120,7 +124,7 @@ impl Play {
         let mut hasher = DefaultHasher::new();
         let world = self.world.borrow();
         (&world.stores, world.settings, world.budget, &world.still).hash(&mut hasher);
-        self.next_pid.hash(&mut hasher);
+        (self.next_pid, self.config.moments.then_some((world.moment, self.turn))).hash(&mut hasher);
         for (process, ends) in self.processes.iter().zip(&self.ends) {
             ends.hash(&mut hasher);
             let Some(process) = process else {
@@ -136,7 +140,7 @@ impl Play {
                 .hash(&mut hasher);
             process.memory.queue.borrow().hash(&mut hasher);
             for running in &process.tasks {
-                (running.stream, running.hands.seen.get()).hash(&mut hasher);
+                (running.stream, running.hands.seen.get(), running.hands.opening.get()).hash(&mut hasher);
             }
         }
         hasher.finish()
@@ -154,7 +158,7 @@ impl Play {
             self.verdicts = [0, 1].map(|stream| world.stores.verdict(stream));
             return Ok(());
         }
-        if self.config.budget.damages == 0 && !world.is(Planted::LockDoesNotReach) {
+        if self.config.budget.damages == 0 && self.config.mode == Mode::Lock {
             check::owners(&world.stores)?;
         }
         check::always(&world.stores, world.planted, &mut self.verdicts)
@@ -167,6 +171,10 @@ impl Play {
         // A write without an answer is a good moment to kill its process.
         let shaken = if world.shaken { 20 } else { 1 };
         let ripe = if world.ripe { 20 } else { 1 };
+        let now = world.moment || !self.config.moments;
+        // Otherwise the process whose turn it is goes on.
+        let rests = |place: usize| self.processes[place].as_ref().is_none_or(|process| process.paused);
+        let is_turn = |place: usize| now || place == self.turn || rests(self.turn);
         let mut actions = Vec::new();
         let mut offer = |action, weight: u32, may: bool| {
             if may {
@@ -180,12 +188,12 @@ impl Play {
                 offer(
                     Action::Start(place),
                     if alone { weights.start } else { weights.join },
-                    budget.starts > 0,
+                    budget.starts > 0 && is_turn(place),
                 );
                 continue;
             };
             if process.paused {
-                let may = weights.join > 0 || budget.starts == 0;
+                let may = (weights.join > 0 || budget.starts == 0) && is_turn(place);
                 offer(Action::Wake(place), weights.wake * ripe, may);
                 continue;
             }
@@ -204,7 +212,7 @@ impl Play {
                 } else {
                     200
                 };
-                offer(Action::Step(place, task), weight, may);
+                offer(Action::Step(place, task), weight, may && is_turn(place));
             }
             let (pid, sleeper, victim) = (process.memory.pid, self.config.sleeper, self.config.victim);
             let may_die = victim.is_none_or(|victim| victim == pid);
@@ -212,14 +220,18 @@ impl Play {
             offer(
                 Action::Crash(place),
                 weights.crash * shaken,
-                budget.crashes > 0 && may_die,
+                now && budget.crashes > 0 && may_die,
             );
             offer(
                 Action::Pause(place),
                 weights.pause * shaken,
-                budget.pauses > 0 && may_sleep,
+                now && budget.pauses > 0 && may_sleep,
             );
             offer(Action::Ask(place), weights.ask, budget.asks > 0);
+            for (task, running) in process.tasks.iter().enumerate() {
+                let may = running.stream.is_some() && running.hands.opening.get() && now && budget.reopens > 0;
+                offer(Action::Reopen(place, task), weights.reopen * shaken, may);
+            }
             let beats = world.mode == Mode::Lease
                 && budget.beats > 0
                 && world.stores.lease(process.memory.pid) != LeaseState::Missing;
@@ -276,7 +288,6 @@ impl Play {
                             world.note(|| "its death is seen".to_owned());
                             world.count("death seen");
                             world.stores.dead.insert(pid);
-                            world.forget(pid);
                         }
                         false => world.still.push(pid),
                     }
@@ -299,6 +310,7 @@ impl Play {
                     let pid = process.memory.pid;
                     let world = &mut *self.world.borrow_mut();
                     world.still.retain(|still| *still != pid);
+                    world.moment = true;
                     world.count("wake");
                     world.note(|| format!("process {pid} wakes up"));
                 }
@@ -312,13 +324,31 @@ impl Play {
                     world.note(|| format!("process {pid} is asked to stop"));
                 }
             }
+            Action::Reopen(place, task) => {
+                {
+                    let world = &mut *self.world.borrow_mut();
+                    world.budget.reopens -= 1;
+                    world.count("stream opened again");
+                    if let Some(process) = &self.processes[place] {
+                        let (pid, stream) = (process.memory.pid, process.tasks[task].stream);
+                        world.note(|| {
+                            format!("process {pid} fails while it opens stream {stream:?}, and opens it again")
+                        });
+                    }
+                }
+                self.reopen(place, task);
+            }
             Action::Land(late) => {
                 let world = &mut *self.world.borrow_mut();
-                let text = world
-                    .trace
-                    .is_some()
-                    .then(|| describe(&world.stores.late[late].request));
+                let text = world.trace.is_some().then(|| describe(&world.stores.late[late]));
+                let lease = match &world.stores.late[late] {
+                    Late::New(Key::Lease(pid), _) => Some(*pid),
+                    _ => None,
+                };
                 let written = world.stores.land(late);
+                let runs = |pid| self.processes.iter().flatten().any(|process| process.memory.pid == pid);
+                // A lease that nobody renews.
+                world.still.extend(lease.filter(|pid| written && !runs(*pid)));
                 world.count(if written {
                     "late write arrived"
                 } else {
@@ -370,12 +400,7 @@ impl Play {
         world
             .borrow_mut()
             .note(|| format!("process {pid} starts with {:?}", memory.settings));
-        let hands = || Hands {
-            world: Rc::clone(&world),
-            memory: Rc::clone(&memory),
-            seen: Rc::new(Cell::new(0)),
-            publishing: Rc::new(Cell::new(false)),
-        };
+        let hands = || Hands::new(&world, &memory);
         let mode = self.config.mode;
         let mut tasks: Vec<Running> = (0..self.config.streams)
             .map(|stream| {
@@ -405,10 +430,29 @@ impl Play {
         }
     }
 
+    fn reopen(&mut self, place: usize, task: usize) {
+        let Some(process) = &mut self.processes[place] else {
+            return;
+        };
+        let Some(stream) = process.tasks[task].stream else {
+            return;
+        };
+        let hands = Hands::new(&self.world, &process.memory);
+        // What the process will do depends on what it did: its numbers go on.
+        hands.observe(&process.memory.tokens.get());
+        process.tasks[task] = Running {
+            task: Box::pin(owner::run(hands.clone(), self.config.mode, stream)),
+            hands,
+            stream: Some(stream),
+        };
+        self.step(place, task);
+    }
+
     fn step(&mut self, place: usize, task: usize) {
         let Some(process) = &mut self.processes[place] else {
             return;
         };
+        self.turn = place;
         let running = &mut process.tasks[task];
         let mut context = Context::from_waker(Waker::noop());
         let std::task::Poll::Ready(ended) = running.task.as_mut().poll(&mut context) else {
@@ -434,7 +478,6 @@ impl Play {
         world.stores.locks.retain(|_, holder| *holder != pid);
         // Also a lease that was ended is given back: the process is gone.
         world.stores.objects.remove(&Key::Lease(pid));
-        world.forget(pid);
         self.ends[place] = std::mem::take(&mut process.ends);
         self.processes[place] = None;
     }
@@ -469,14 +512,6 @@ impl Running {
     /// The publisher is in the middle of its work.
     pub(crate) fn publishing(&self) -> bool {
         self.hands.publishing.get()
-    }
-}
-
-impl World {
-    fn forget(&mut self, pid: Pid) {
-        if !self.is(Planted::WritesOutliveTheirProcess) {
-            self.stores.forget(pid);
-        }
     }
 }
 

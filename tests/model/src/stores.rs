@@ -139,8 +139,8 @@ pub struct Owner {
     pub pid: Pid,
     /// Its number.
     pub fencing: i64,
-    /// `taken_from`: the process that may wake up, until that no longer matters.
-    pub from: Option<Pid>,
+    /// `taken_from` is set: somebody may still write, and the process that is named has not settled that.
+    pub owes: bool,
 }
 
 /// `hosts/<id>.json`. A process that ends in order removes it.
@@ -246,8 +246,8 @@ pub struct FactsRow {
 /// What a version brought.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Body {
-    /// Nothing but `#owner`.
-    Claim(Pid),
+    /// Nothing but `#owner`, and which opening of a stream claims it.
+    Claim((Pid, u32)),
     /// Rows of a batch, and its plan as the commit's metadata.
     Rows(Plan, Vec<Row>),
     /// Quarantined rows of an attempt.
@@ -284,17 +284,10 @@ pub enum Late {
     New(Key, Object),
     /// Compare and replace.
     Replace(Key, Option<Object>, Object),
+    /// Replace, whatever is there.
+    Put(Key, Object),
     /// A version of a log.
     Append(LogId, usize, Entry),
-}
-
-/// A write on its way.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Pending {
-    /// Whose it is.
-    pub by: Pid,
-    /// What it is.
-    pub request: Late,
 }
 
 /// Everything that outlives a process.
@@ -309,7 +302,7 @@ pub struct Stores {
     /// Logs.
     pub logs: BTreeMap<LogId, Snapshot>,
     /// Writes on their way.
-    pub late: Vec<Pending>,
+    pub late: Vec<Late>,
     /// Locks on checkpoints, and who has them.
     pub locks: BTreeMap<Stream, Pid>,
     /// Killed processes whose lock is seen to be free; others look as if they slept.
@@ -340,6 +333,12 @@ impl Stores {
         true
     }
 
+    /// Replaces what is there, or is not.
+    pub fn put(&mut self, key: Key, object: Object) -> bool {
+        self.objects.insert(key, object);
+        true
+    }
+
     /// The next version of a log: whether it was written.
     pub fn append(&mut self, log: LogId, version: usize, entry: Entry) -> bool {
         let log = self.logs.entry(log).or_default();
@@ -357,17 +356,12 @@ impl Stores {
 
     /// Has a late write arrive: whether the store took it.
     pub fn land(&mut self, index: usize) -> bool {
-        match self.late.remove(index).request {
+        match self.late.remove(index) {
             Late::New(key, object) => self.put_new(key, object),
             Late::Replace(key, seen, object) => self.replace(key, &seen, object),
+            Late::Put(key, object) => self.put(key, object),
             Late::Append(log, version, entry) => self.append(log, version, entry),
         }
-    }
-
-    /// A process is gone: what it wrote to files has been done or never will be. A commit can still be on its way.
-    pub fn forget(&mut self, pid: Pid) {
-        self.late
-            .retain(|late| late.by != pid || matches!(late.request, Late::Append(..)));
     }
 
     /// The lease of a process.

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 use crate::choice::Choose;
 use crate::planted::Planted;
-use crate::stores::{Body, Entry, FactsRow, Key, Late, LogId, Lsn, Object, Pending, Pid, Snapshot, Stores, Stream};
+use crate::stores::{Body, Entry, FactsRow, Key, Late, LogId, Lsn, Object, Owner, Pid, Snapshot, Stores, Stream};
 
 /// How it is decided who may run a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,6 +56,8 @@ pub struct Budget {
     pub beats: u32,
     /// Processes that are asked to stop.
     pub asks: u32,
+    /// Streams that fail while they are opened, and are opened again by the same process.
+    pub reopens: u32,
 }
 
 /// Everything outside of processes.
@@ -84,6 +86,8 @@ pub struct World {
     pub stops_at_once: bool,
     /// Nobody disturbs any more.
     pub quiet: bool,
+    /// As `shaken`, and the looks before a write that relies on them.
+    pub moment: bool,
     /// A write got no answer just now: a good moment to kill its process.
     pub shaken: bool,
     /// Bronze was read or written just now, or an attempt planned: a good moment for a late write or a process that slept.
@@ -150,6 +154,10 @@ pub enum FaultOn {
     Bronze,
     /// `commits/<n>`.
     Done,
+    /// `offsets/<n>.a<k>`.
+    Plan,
+    /// `owner.json`.
+    Owner,
     /// Nothing of these.
     Other,
 }
@@ -275,11 +283,30 @@ pub struct Hands {
     pub memory: Rc<Memory>,
     /// What the task has seen so far: it is all that its state depends on.
     pub seen: Rc<Cell<u64>>,
+    /// The stream is being opened: after a failure it is opened again.
+    pub opening: Rc<Cell<bool>>,
+    /// What `owner.json` was written as by this task.
+    pub counted: Rc<Cell<Option<Owner>>>,
+    /// That number is claimed in bronze.
+    pub claimed: Rc<Cell<bool>>,
     /// The task is the publisher, in the middle of its work.
     pub publishing: Rc<Cell<bool>>,
 }
 
 impl Hands {
+    /// Of a task that begins.
+    pub fn new(world: &Rc<RefCell<World>>, memory: &Rc<Memory>) -> Hands {
+        Hands {
+            world: Rc::clone(world),
+            memory: Rc::clone(memory),
+            seen: Rc::new(Cell::new(0)),
+            opening: Rc::new(Cell::new(true)),
+            counted: Rc::new(Cell::new(None)),
+            claimed: Rc::new(Cell::new(false)),
+            publishing: Rc::new(Cell::new(false)),
+        }
+    }
+
     /// Ends the step before, so that anything can happen before what follows.
     pub fn turn(&self) -> impl Future<Output = ()> {
         let mut first = true;
@@ -333,7 +360,9 @@ impl Hands {
         world.note(|| format!("process {pid} reads {what}{}", if failed { ": no answer" } else { "" }));
         self.observe(&answer);
         // Between a look at the fence and the write that relies on it.
-        world.shaken |= what.contains("fence");
+        world.shaken |= what == "the fence";
+        world.moment =
+            matches!(what, "the fence" | "owner.json" | "offsets" | "commits" | "bronze") || what.starts_with("Bronze");
         world.ripe = what.starts_with("bronze");
         answer
     }
@@ -362,6 +391,11 @@ impl Hands {
         self.write(Late::Replace(key, seen, object)).await
     }
 
+    /// Replace, whatever is there.
+    pub async fn put(&self, key: Key, object: Object) -> Result<Put, NoAnswer> {
+        self.write(Late::Put(key, object)).await
+    }
+
     /// The next version of a log.
     pub async fn append(&self, log: LogId, version: usize, entry: Entry) -> Result<Put, NoAnswer> {
         self.write(Late::Append(log, version, entry)).await
@@ -375,11 +409,14 @@ impl Hands {
         let on = match &request {
             Late::Append(LogId::Bronze(_), ..) => FaultOn::Bronze,
             Late::New(Key::Done(..), _) => FaultOn::Done,
+            Late::New(Key::Plan(..), _) => FaultOn::Plan,
+            Late::Put(Key::Owner(_), _) => FaultOn::Owner,
             _ => FaultOn::Other,
         };
-        let fault = match is_local {
-            true => world.fault(on, &[Fault::ReplyLost, Fault::Failed]),
-            false => world.fault(on, &[Fault::ReplyLost, Fault::Failed, Fault::Late, Fault::Exists]),
+        let fault = match (is_local, &request) {
+            (true, _) => world.fault(on, &[Fault::ReplyLost, Fault::Failed]),
+            (false, Late::Put(..)) => world.fault(on, &[Fault::ReplyLost, Fault::Failed, Fault::Late]),
+            (false, _) => world.fault(on, &[Fault::ReplyLost, Fault::Failed, Fault::Late, Fault::Exists]),
         };
         let pid = self.memory.pid;
         let text = world.trace.is_some().then(|| describe(&request));
@@ -390,21 +427,25 @@ impl Hands {
         };
         // In the midst of a take-over.
         world.shaken |= match &request {
-            Late::Replace(Key::Owner(_), ..) => world.mode == Mode::Lease,
+            Late::Put(Key::Owner(_), Object::Owner(owner)) => owner.owes,
             Late::Append(.., entry) => world.mode == Mode::Lease && matches!(entry.body, Body::Claim(_)),
             _ => false,
         };
+        world.moment = world.shaken
+            || match &request {
+                Late::Put(Key::Owner(_), _) => true,
+                Late::Append(.., entry) => matches!(entry.body, Body::Rows(..)),
+                _ => false,
+            };
         let written = match fault {
             Fault::None | Fault::ReplyLost => match request {
                 Late::New(key, object) => world.stores.put_new(key, object),
                 Late::Replace(key, seen, object) => world.stores.replace(key, &seen, object),
+                Late::Put(key, object) => world.stores.put(key, object),
                 Late::Append(log, version, entry) => world.stores.append(log, version, entry),
             },
             Fault::Late => {
-                world.stores.late.push(Pending {
-                    by: self.memory.pid,
-                    request,
-                });
+                world.stores.late.push(request);
                 false
             }
             Fault::Failed | Fault::Exists => false,
@@ -438,7 +479,7 @@ impl Memory {
 pub fn describe(request: &Late) -> String {
     match request {
         Late::New(key, object) => format!("{key:?} ({object:?})"),
-        Late::Replace(key, _, object) => format!("{key:?} := {object:?}"),
+        Late::Replace(key, _, object) | Late::Put(key, object) => format!("{key:?} := {object:?}"),
         Late::Append(log, version, entry) => format!("{log:?} version {version} {:?} {:?}", entry.txns, entry.body),
     }
 }
