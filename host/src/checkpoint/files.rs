@@ -22,15 +22,15 @@ pub const OFFSETS: &str = "offsets";
 pub const COMMITS: &str = "commits";
 pub const COMPONENTS: &str = "components";
 
-pub const ADVICE_STREAM: &str = "restore it from a backup, or, if nothing was ever committed under this app_id, remove the \
-                                 checkpoint";
+pub const ADVICE_STREAM: &str = "`sluice doctor --repair` puts it aside where the commits say whose they are, or restore it from \
+                                 a backup";
 pub const ADVICE_PLAN: &str = "`sluice doctor --repair` puts it aside where that is safe, or restore it from a backup";
 pub const ADVICE_COMMIT: &str = "`sluice doctor --repair` writes it again from bronze or the facts, or restore it from a \
                                  backup";
 pub const ADVICE_OTHERS: &str = "it belongs to another stream or another time: `sluice doctor` says what is whose, or restore \
                                  the checkpoint from a backup";
-pub const ADVICE_FOLDER: &str = "move what is there away, and put the folder back from a backup; where there is none, `sluice \
-                                 doctor --repair` writes again what bronze and facts tell";
+pub const ADVICE_FOLDER: &str = "mount what it leads to, or put the folder back from a backup. where there is none, move away what \
+                                 is in its place: `sluice doctor --repair` writes again what bronze and facts tell";
 pub const ADVICE_LOCK: &str = "it is what keeps two processes apart: make sure that no process runs the stream, and remove it \
                                then";
 pub const ADVICE_TURNS: &str = "it only orders the turns of processes of one machine: move it away";
@@ -45,6 +45,12 @@ struct Format {
 
 /// Reads a file; `None` when there is none.
 pub fn read_json<T: DeserializeOwned>(file: &Path, advice: &'static str) -> Result<Option<T>, CheckpointError> {
+    let bytes = read_bytes(file, advice)?;
+    bytes.map(|bytes| parse_json(file, &bytes, advice)).transpose()
+}
+
+/// Reads what a file holds; `None` when there is none.
+pub fn read_bytes(file: &Path, advice: &'static str) -> Result<Option<Vec<u8>>, CheckpointError> {
     // A folder cannot be read, and a pipe has no end.
     match std::fs::metadata(file) {
         Ok(found) if !found.is_file() => return Err(damaged(file, NO_FILE.to_owned(), advice)),
@@ -52,7 +58,7 @@ pub fn read_json<T: DeserializeOwned>(file: &Path, advice: &'static str) -> Resu
         Err(error) => return no_file(file, error, advice).map(|()| None),
     }
     match std::fs::read(file) {
-        Ok(bytes) => parse_json(file, &bytes, advice).map(Some),
+        Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(LakeError::io("read", file, error).into()),
     }
@@ -62,30 +68,49 @@ const NO_FILE: &str = "it is no file";
 
 /// A file that cannot be looked at is not there, or is damage; what the system may do at another time is neither.
 fn no_file(file: &Path, error: std::io::Error, advice: &'static str) -> Result<(), CheckpointError> {
-    match error.kind() {
-        ErrorKind::NotADirectory => return Err(no_folder(file.parent().unwrap_or(file))),
-        ErrorKind::PermissionDenied => {}
-        // A link to nothing, or around in a circle.
-        _ if std::fs::symlink_metadata(file).is_ok_and(|found| found.is_symlink()) => {
+    if error.kind() != ErrorKind::PermissionDenied {
+        if std::fs::symlink_metadata(file).is_ok_and(|found| found.is_symlink()) {
+            // To nothing, or around in a circle.
             return Err(damaged(file, "it is a link that leads nowhere".to_owned(), advice));
         }
-        ErrorKind::NotFound => return Ok(()),
-        _ => {}
+        if let Some(place) = file.parent().and_then(in_the_way) {
+            return Err(no_folder(place));
+        }
+        if error.kind() == ErrorKind::NotFound {
+            return Ok(());
+        }
     }
     Err(LakeError::io("read", file, error).into())
 }
 
-/// Names what stands in the way: the folder, or one above it.
-fn no_folder(folder: &Path) -> CheckpointError {
-    let is_other = |place: &&Path| std::fs::symlink_metadata(place).is_ok() && !place.is_dir();
-    let place = folder.ancestors().find(is_other).unwrap_or(folder);
+/// What is in the place of a folder, or of one above it: a file, or a link that leads nowhere, as to a disk that is not
+/// mounted.
+fn in_the_way(folder: &Path) -> Option<&Path> {
+    let there = folder
+        .ancestors()
+        .find(|place| std::fs::symlink_metadata(place).is_ok())?;
+    (!there.is_dir()).then_some(there)
+}
+
+fn no_folder(place: &Path) -> CheckpointError {
     damaged(place, "it is no folder".to_owned(), ADVICE_FOLDER)
+}
+
+/// A folder is there, or nothing is.
+pub fn expect_folder(folder: &Path) -> Result<(), CheckpointError> {
+    in_the_way(folder).map_or(Ok(()), |place| Err(no_folder(place)))
 }
 
 /// The lock of a checkpoint, where it is what can be locked; `None` when there is none yet.
 pub fn lock_file(root: &Path) -> Result<Option<PathBuf>, CheckpointError> {
     let file = root.join(LOCK);
     Ok(is_lock(&file, ADVICE_LOCK)?.then_some(file))
+}
+
+/// Who holds the lock, where it says so itself.
+pub fn lock_holder(root: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(lock_file(root).ok()??).ok()?;
+    Some(text).filter(|text| !text.is_empty())
 }
 
 fn is_lock(file: &Path, advice: &'static str) -> Result<bool, CheckpointError> {
@@ -114,7 +139,13 @@ pub fn take_lock(folder: &Path, patience: Duration, advice: &'static str) -> Res
     let patience = Instant::now() + patience;
     loop {
         match file.try_lock() {
-            Ok(()) => return Ok(Some(file)),
+            Ok(()) => {
+                // What a repair left.
+                if file.metadata().map_err(failed)?.len() > 0 {
+                    file.set_len(0).map_err(failed)?;
+                }
+                return Ok(Some(file));
+            }
             Err(TryLockError::WouldBlock) if Instant::now() >= patience => return Ok(None),
             Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
             Err(TryLockError::Error(error)) => return Err(failed(error)),
@@ -184,9 +215,9 @@ pub fn damaged(file: &Path, reason: String, advice: &'static str) -> CheckpointE
 
 /// Makes a folder and those above it.
 pub fn create_folder(folder: &Path) -> Result<(), CheckpointError> {
-    std::fs::create_dir_all(folder).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists | ErrorKind::NotADirectory => no_folder(folder),
-        _ => LakeError::io("create", folder, error).into(),
+    std::fs::create_dir_all(folder).map_err(|error| match in_the_way(folder) {
+        Some(place) => no_folder(place),
+        None => LakeError::io("create", folder, error).into(),
     })
 }
 
@@ -203,9 +234,13 @@ pub fn names(folder: &Path) -> Result<Vec<String>, CheckpointError> {
     let failed = |error| CheckpointError::from(LakeError::io("list", folder, error));
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) if error.kind() == ErrorKind::NotADirectory => return Err(no_folder(folder)),
-        Err(error) => return Err(failed(error)),
+        Err(error) => {
+            expect_folder(folder)?;
+            return match error.kind() {
+                ErrorKind::NotFound => Ok(Vec::new()),
+                _ => Err(failed(error)),
+            };
+        }
     };
     let mut names = Vec::new();
     for entry in entries {

@@ -1,6 +1,7 @@
 //! Taking a checkpoint's lock, and what has to be known of the owner before.
 
 use std::fs::File;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use super::hosts::{self, LeaseState};
 use super::reader::UNNAMED;
 use super::records::Owner;
 use super::{CheckpointError, CheckpointReader};
+use crate::identity::host_name;
 
 /// A reader that looks whether the stream runs holds the lock for an instant, a process that takes the stream over under a
 /// lease for a few writes.
@@ -19,15 +21,21 @@ pub(super) const LOCK_PATIENCE_LEASED: Duration = Duration::from_secs(2);
 /// repair, which claims nothing. A damaged `owner.json` is no obstacle by itself, because it may be what is repaired.
 pub(crate) fn lock_unowned(reader: &CheckpointReader) -> Result<File, CheckpointError> {
     files::create_folder(reader.root())?;
-    let lock = take_lock(reader, LOCK_PATIENCE)?;
+    let mut lock = take_lock(reader, LOCK_PATIENCE)?;
+    expect_unowned(reader)?;
+    // For whoever finds the lock held. That it cannot be written is no reason to repair nothing.
+    let _ = write!(lock, "process {} on host {}, a repair", std::process::id(), host_name());
+    Ok(lock)
+}
+
+fn expect_unowned(reader: &CheckpointReader) -> Result<(), CheckpointError> {
     let owner = match reader.owner() {
         Ok(owner) => owner,
         Err(CheckpointError::Damaged { .. } | CheckpointError::NewerFormat { .. }) => None,
         Err(error) => return Err(error),
     };
     let Some(owner) = owner else {
-        expect_no_leases(reader)?;
-        return Ok(lock);
+        return expect_no_leases(reader);
     };
     if let Some((from, file)) = may_still_wake(reader, &owner)? {
         return Err(CheckpointError::Unsettled {
@@ -42,7 +50,7 @@ pub(crate) fn lock_unowned(reader: &CheckpointReader) -> Result<File, Checkpoint
             owner: owner.to_string(),
             file: hosts::lease_file(&hosts, &lease.id),
         }),
-        _ => expect_lease_over(reader, &owner).map(|_| lock),
+        _ => expect_lease_over(reader, &owner).map(|_| ()),
     }
 }
 
@@ -125,9 +133,10 @@ pub(super) fn take_lock(reader: &CheckpointReader, patience: Duration) -> Result
     if let Some(lock) = files::take_lock(reader.root(), patience, files::ADVICE_LOCK)? {
         return Ok(lock);
     }
-    let owner = match reader.owner() {
-        Ok(Some(owner)) => owner.to_string(),
-        _ => UNNAMED.to_owned(),
+    let owner = match (files::lock_holder(reader.root()), reader.owner()) {
+        (Some(repair), _) => repair,
+        (None, Ok(Some(owner))) => owner.to_string(),
+        (None, _) => UNNAMED.to_owned(),
     };
     Err(CheckpointError::Owned {
         place: reader.root().display().to_string(),

@@ -33,10 +33,12 @@ pub enum Running {
     By(String),
     /// A process whose lease ran out: the next run takes the stream over.
     RanOut(String),
+    /// The folder of the owner's lease is not seen from here, so nobody knows. A run stops at that.
+    Unseen(String),
 }
 
 /// Who holds the lock of a checkpoint without an owner's name in it.
-pub(crate) const UNNAMED: &str = "a process that has not written its name: one that is starting, or a repair";
+pub(crate) const UNNAMED: &str = "a process that has not written its name yet";
 
 /// Reads a checkpoint and changes nothing. Calls block on local files.
 #[derive(Clone, Debug)]
@@ -81,6 +83,7 @@ impl CheckpointReader {
 
     /// Whose checkpoint it is; `None` when there is none.
     pub fn identity(&self) -> Result<Option<StreamIdentity>, CheckpointError> {
+        files::expect_folder(&self.root)?;
         files::read_json(&self.root.join(files::STREAM), files::ADVICE_STREAM)
     }
 
@@ -110,12 +113,16 @@ impl CheckpointReader {
 
     /// Whether a process runs the stream now, or may run it: under a lease that is not over.
     pub fn is_running(&self) -> Result<bool, CheckpointError> {
-        Ok(matches!(self.running()?, Running::By(_)))
+        Ok(matches!(self.running()?, Running::By(_) | Running::Unseen(_)))
     }
 
     /// Who runs the stream now, in words.
     pub fn running(&self) -> Result<Running, CheckpointError> {
         let locked = self.is_locked()?;
+        // A repair says so in the lock itself, because `owner.json` names who ran the stream.
+        if let Some(repair) = files::lock_holder(&self.root).filter(|_| locked) {
+            return Ok(Running::By(repair));
+        }
         let owner = self.owner()?;
         let Some(owner) = owner else {
             return Ok(match locked {
@@ -128,12 +135,7 @@ impl CheckpointReader {
             Ok(None) if locked => return Ok(Running::By(owner.to_string())),
             Ok(None) => return Ok(Running::Nobody),
             // It may run: nothing here says that it does not.
-            Err(CheckpointError::HostsUnseen { file, .. }) => {
-                return Ok(Running::By(format!(
-                    "{owner}, as far as is known: the folder of its lease {} is not seen from here",
-                    file.display()
-                )));
-            }
+            Err(error @ CheckpointError::HostsUnseen { .. }) => return Ok(Running::Unseen(error.to_string())),
             Err(error) => return Err(error),
         };
         let file = |lease: &Lease| hosts::lease_file(&folder, &lease.id).display().to_string();
@@ -232,12 +234,10 @@ impl CheckpointReader {
         }
         let end = last_committed.as_ref().and_then(CommitRecord::position);
         if let (Some(open), Some(end)) = (&open, end)
-            && (open.start.map(|start| start.lsn) < Some(end.lsn)
-                || open.ranges.iter().any(|range| range.from <= end.lsn))
+            && let Some(reason) = open.fault_after(end)
         {
             let file = files::plan_file(&self.root, open.batch_id, open.attempt);
-            let reason = format!("it begins before {}, where the batch before it ends", end.lsn);
-            return Err(files::damaged(&file, reason, files::ADVICE_OTHERS));
+            return Err(files::damaged(&file, reason, files::ADVICE_PLAN));
         }
         Ok(CheckpointState {
             last_committed,
@@ -305,11 +305,10 @@ impl CheckpointReader {
         let file = files::plan_file(&self.root, batch_id, attempt);
         let plan: PlannedBatch = files::read_json(&file, files::ADVICE_PLAN)?
             .ok_or_else(|| files::damaged(&file, "it is gone".to_owned(), files::ADVICE_PLAN))?;
-        if (plan.batch_id, plan.attempt) != (batch_id, attempt) {
-            let reason = format!("it is attempt {} at batch {}", plan.attempt, plan.batch_id);
-            return Err(files::damaged(&file, reason, files::ADVICE_PLAN));
+        match plan.fault(batch_id, attempt) {
+            Some(reason) => Err(files::damaged(&file, reason, files::ADVICE_PLAN)),
+            None => Ok(plan),
         }
-        Ok(plan)
     }
 
     /// The commit of a batch.
@@ -317,10 +316,9 @@ impl CheckpointReader {
         let file = files::commit_file(&self.root, batch_id);
         let commit: CommitRecord = files::read_json(&file, files::ADVICE_COMMIT)?
             .ok_or_else(|| files::damaged(&file, "it is gone".to_owned(), files::ADVICE_COMMIT))?;
-        if commit.batch_id != batch_id {
-            let reason = format!("it is the commit of batch {}", commit.batch_id);
-            return Err(files::damaged(&file, reason, files::ADVICE_COMMIT));
+        match commit.fault(batch_id) {
+            Some(reason) => Err(files::damaged(&file, reason, files::ADVICE_COMMIT)),
+            None => Ok(commit),
         }
-        Ok(commit)
     }
 }

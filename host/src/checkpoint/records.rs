@@ -128,7 +128,50 @@ pub struct CommitRecord {
     pub committed_at: UtcMicros,
 }
 
+impl PlannedBatch {
+    /// What the file of an attempt says that cannot be: somebody changed it, or it is another's.
+    pub(crate) fn fault(&self, batch_id: BatchId, attempt: u32) -> Option<String> {
+        if (self.batch_id, self.attempt) != (batch_id, attempt) {
+            return Some(format!("it is attempt {} at batch {}", self.attempt, self.batch_id));
+        }
+        let start = self.start.map(|start| start.lsn);
+        if start > Some(self.end.lsn) {
+            return Some("it ends before it begins".to_owned());
+        }
+        let mut before = start;
+        for range in &self.ranges {
+            if Some(range.from) <= before || range.to < range.from {
+                return Some("its ranges do not follow each other".to_owned());
+            }
+            before = Some(range.to);
+        }
+        let ends_there = self.ranges.last().is_none_or(|last| last.to == self.end.lsn);
+        (!ends_there).then(|| "its last range does not end where it does".to_owned())
+    }
+
+    /// What is wrong with it as the next batch after one that ends there.
+    pub(crate) fn fault_after(&self, end: Offset) -> Option<String> {
+        let begins_before =
+            self.start.map(|start| start.lsn) < Some(end.lsn) || self.ranges.iter().any(|range| range.from <= end.lsn);
+        begins_before.then(|| format!("it begins before {}, where the batch before it ends", end.lsn))
+    }
+}
+
 impl CommitRecord {
+    /// What the file of a batch says that cannot be: somebody changed it, or it is another's.
+    pub(crate) fn fault(&self, batch_id: BatchId) -> Option<String> {
+        if self.batch_id != batch_id {
+            return Some(format!("it is the commit of batch {}", self.batch_id));
+        }
+        let facts = &self.facts;
+        let ends = self.position().map(|end| (end.lsn, end.commit_ts));
+        let told = facts.end_lsn.zip(facts.end_commit_ts);
+        if told.is_some() && told != ends {
+            return Some("it has another end than its own facts".to_owned());
+        }
+        (self.last_with_rows > Some(batch_id)).then(|| "it tells of a later batch".to_owned())
+    }
+
     /// Up to where the stream is after this batch; `None` when it is where it began: its first batch was closed without
     /// being read. Such a record has the LSN 0 as its end, which no commit has, because the offset before a stream's first
     /// change has no LSN: the source does not know the one that is arithmetically before it, and cleaning up may pass it.

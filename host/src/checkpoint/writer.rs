@@ -98,7 +98,7 @@ impl Checkpoint {
             lease: lease.map(|lease| lease.id().to_owned()),
             hosts: lease.map(|lease| lease.hosts().to_path_buf()),
             hosts_id: lease.map(|lease| lease.hosts_id().to_owned()),
-            unsettled: unsettled(lease.map(|lease| lease.id()), before, may_wake),
+            unsettled: unsettled(lease.is_some(), before, may_wake),
         };
         let file = reader.root().join(files::OWNER);
         files::replace_json(&file, &owner)?;
@@ -321,17 +321,16 @@ impl Checkpoint {
     }
 }
 
-/// Whom a process under this lease has to settle with before it goes on (`docs/decisions/0009`): under a lease everybody,
-/// because `owner.json` need not name all who were at work, and what a dead process wrote to a shared folder can still arrive.
-/// A lock is what nobody else has.
-fn unsettled(lease: Option<&str>, before: Option<Owner>, may_wake: bool) -> Vec<Unsettled> {
+/// Whom a process has to settle with before it goes on (`docs/decisions/0009`): under a lease everybody, also itself when it
+/// opens the stream once more, because `owner.json` need not name all who were at work, and what a dead process wrote to a
+/// shared folder can still arrive. A lock is what nobody else has.
+fn unsettled(is_leased: bool, before: Option<Owner>, may_wake: bool) -> Vec<Unsettled> {
     let Some(before) = before else {
         let nobody = Unsettled { owner: None, may_wake };
-        return lease.map(|_| nobody).into_iter().collect();
+        return Vec::from_iter(is_leased.then_some(nobody));
     };
-    let is_own = lease.is_some() && before.lease.as_deref() == lease;
-    let both_locked = lease.is_none() && before.lease.is_none();
-    if !may_wake && (is_own || both_locked) {
+    let both_locked = !is_leased && before.lease.is_none();
+    if !may_wake && both_locked {
         return before.unsettled;
     }
     // Of those that are gone one is enough to say that there is something to settle.

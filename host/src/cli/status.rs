@@ -153,7 +153,7 @@ fn read_checkpoint(
     }
     status.owner = match reader.running()? {
         Running::Nobody => None,
-        Running::By(owner) | Running::RanOut(owner) => Some(owner),
+        Running::By(owner) | Running::RanOut(owner) | Running::Unseen(owner) => Some(owner),
     };
     Ok(())
 }

@@ -14,6 +14,9 @@ use crate::identity::BatchId;
 use crate::lake::durable;
 use crate::sha256;
 
+/// Records are kept one after the other, so one so far above the others is none of them.
+const WIDEST_GAP: i64 = 1_000_000;
+
 /// A file that is there.
 #[derive(Clone, Debug)]
 pub(super) enum Seen<T> {
@@ -46,6 +49,10 @@ pub(super) struct CheckpointFiles {
     pub(super) may_wake: Option<(String, PathBuf)>,
     /// That no file names the owner, and which processes may be it.
     pub(super) may_run: Option<String>,
+    /// That the folder of the owner's lease is not seen from here.
+    pub(super) unseen: Option<String>,
+    /// The file of the owner's lease, when a newer sluice wrote it.
+    pub(super) newer_lease: Option<(PathBuf, u32)>,
     /// The file of the owner's lease, when it cannot be read, and why.
     pub(super) bad_lease: Option<(PathBuf, String)>,
     /// What is wrong with the lock.
@@ -96,8 +103,16 @@ impl CheckpointFiles {
                 self.ran_out = Some(owner);
                 return Ok(());
             }
+            Ok(Running::Unseen(reason)) => {
+                self.unseen = Some(reason);
+                return Ok(());
+            }
             Err(CheckpointError::Damaged { file, reason, .. }) => (file, reason),
-            Err(CheckpointError::NewerFormat { file, found, .. }) => (file, format!("it has format {found}")),
+            Err(CheckpointError::NewerFormat { file, found, .. }) if file != self.root.join(files::OWNER) => {
+                self.newer_lease = Some((file, found));
+                return Ok(());
+            }
+            Err(CheckpointError::NewerFormat { file, .. }) => (file, String::new()),
             Err(error) => return Err(error),
         };
         if file == self.root.join(files::LOCK) {
@@ -161,6 +176,14 @@ impl CheckpointFiles {
                 _ => self.note(path, &name),
             }
         }
+        let mut before = None;
+        for (batch, commit) in &mut self.commits {
+            if before.is_some_and(|before| batch - before > WIDEST_GAP) {
+                *commit = Seen::Broken("no other record leads up to it".to_owned());
+            } else {
+                before = Some(*batch);
+            }
+        }
         Ok(())
     }
 
@@ -171,11 +194,8 @@ impl CheckpointFiles {
             match files::parse_plan_name(&name) {
                 Some((batch, attempt)) if path == files::plan_file(&self.root, batch, attempt) => {
                     let mut plan = seen::<PlannedBatch>(&path)?;
-                    if let Some(Seen::Whole(found)) = &plan
-                        && (found.batch_id, found.attempt) != (batch, attempt)
-                    {
-                        let text = format!("it is attempt {} at batch {}", found.attempt, found.batch_id);
-                        plan = Some(Seen::Broken(text));
+                    if let Some(fault) = plan.as_ref().and_then(|plan| plan.whole()?.fault(batch, attempt)) {
+                        plan = Some(Seen::Broken(fault));
                     }
                     self.plans.extend(plan.map(|plan| ((batch.0, attempt), plan)));
                 }
@@ -190,6 +210,9 @@ impl CheckpointFiles {
         for name in files::names(&folder)? {
             let path = folder.join(&name);
             match name.strip_suffix(".wasm") {
+                Some(sha256) if sha256.len() == 64 && !path.is_file() => {
+                    self.components.insert(sha256.to_owned(), false);
+                }
                 Some(sha256) if sha256.len() == 64 => {
                     let bytes = match std::fs::read(&path) {
                         Ok(bytes) => bytes,
@@ -256,11 +279,10 @@ impl CheckpointFiles {
 
 /// What a record says that cannot be.
 fn fault(record: &CommitRecord, batch: BatchId) -> Option<String> {
-    if record.batch_id != batch {
-        return Some(format!("it is the commit of batch {}", record.batch_id));
-    }
-    let ran = chain_of(&record.facts)?;
-    (record.chain != ran).then(|| "it names another chain of transforms than its own facts".to_owned())
+    record.fault(batch).or_else(|| {
+        let ran = chain_of(&record.facts)?;
+        (record.chain != ran).then(|| "it names another chain of transforms than its own facts".to_owned())
+    })
 }
 
 /// Reads a file; `None` when there is none (any more).

@@ -79,6 +79,8 @@ codes! {
     CheckpointForeign = "checkpoint-foreign",
     /// No file names the owner, and there are processes that may be it.
     OwnerUnknown = "owner-unknown",
+    /// The folder of the owner's lease is not seen from here.
+    HostsUnseen = "hosts-unseen",
     /// What is to be locked is no file.
     LockDamaged = "lock-damaged",
     /// `owner.json` is cut or no JSON of ours.
@@ -157,6 +159,7 @@ impl Code {
             Code::Running
                 | Code::LeaseFileDamaged
                 | Code::OwnerUnknown
+                | Code::HostsUnseen
                 | Code::LockDamaged
                 | Code::Unreadable
                 | Code::NewerFormat
@@ -180,6 +183,7 @@ impl Code {
             Code::Running
                 | Code::LeaseFileDamaged
                 | Code::OwnerUnknown
+                | Code::HostsUnseen
                 | Code::LockDamaged
                 | Code::UnknownFile
                 | Code::Unreadable

@@ -62,9 +62,9 @@ pub enum StreamError {
     #[error(
         "{by} has taken this table over{}; the table stays with that process until it ends", match at_once {
             true => ", because both started at once; this process has stopped it, and nothing is lost or doubled",
-            false => ", because the lease of this process was not renewed in time; this process has stopped it, and nothing is \
-                      lost or doubled. see what kept this process from running (a pause of the machine, or a folder that \
-                      did not answer)",
+            false => ", because the lease of this process was not renewed in time (a pause of the machine, a folder that did not \
+                      answer), or because the file of its lease or owner.json was removed or put back; this process has stopped \
+                      it, and nothing is lost or doubled",
         }
     )]
     TakenOver {

@@ -128,8 +128,11 @@ async fn see(settings: &TableSettings, chain: &Chain, reader: &CheckpointReader)
     let bronze = BronzeTable::look(&target, &bronze_spec(settings, chain)).await?;
     let reader = reader.clone();
     let (running, owner, configured) = blocking(move || {
-        let configured = reader.hosts().is_some();
-        Ok((reader.running()?, reader.owner()?, configured))
+        let (running, owner) = (reader.running()?, reader.owner()?);
+        if let (Running::Unseen(_), Some(owner)) = (&running, &owner) {
+            reader.lease_of(owner)?;
+        }
+        Ok((running, owner, reader.hosts().is_some()))
     })
     .await?;
     Ok(Seen {
@@ -137,7 +140,7 @@ async fn see(settings: &TableSettings, chain: &Chain, reader: &CheckpointReader)
         bronze,
         owner: match running {
             Running::By(owner) => Some(owner),
-            Running::Nobody | Running::RanOut(_) => None,
+            Running::Nobody | Running::RanOut(_) | Running::Unseen(_) => None,
         },
         settles: configured || owner.is_some_and(|owner| owner.lease.is_some() || !owner.unsettled.is_empty()),
     })

@@ -94,7 +94,7 @@ async fn expect_over(
     owner: &Owner,
 ) -> Result<bool, StreamError> {
     if owner.lease.as_deref() == Some(hosts.lease.id()) {
-        // An earlier try of this process to open the stream.
+        // An earlier try of this process to open the stream, with which it settles like with any other.
         return Ok(false);
     }
     let whose = owner.clone();
@@ -263,9 +263,22 @@ async fn compare(
     facts: Option<BatchId>,
 ) -> Result<(CheckpointState, Resume), StreamError> {
     let reading = checkpoint.clone();
-    let state = blocking(move || reading.latest()).await?;
-    let resume = reconcile(&state, bronze.last_batch().await?, facts)?;
-    Ok((state, resume))
+    let compared = async {
+        let state = blocking(move || reading.latest()).await?;
+        let resume = reconcile(&state, bronze.last_batch().await?, facts)?;
+        Ok((state, resume))
+    };
+    match compared.await {
+        // What does not fit may be the successor's of a process that slept, and `owner.json` need not name it. Its claim was
+        // there before all else.
+        Err(error) if StreamError::kind(&error) == ErrorKind::State => {
+            match bronze.check_owner(checkpoint.fencing()).await {
+                Err(fenced @ LakeError::Fenced { .. }) => Err(fenced.into()),
+                _ => Err(error),
+            }
+        }
+        compared => compared,
+    }
 }
 
 /// The record of a batch that is not read: the stream is after it where it was before it. Everything that only a batch that

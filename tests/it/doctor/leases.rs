@@ -100,6 +100,29 @@ async fn where_damage_keeps_a_run_from_settling_the_end_of_the_sleeper_frees_the
     patient.finds(0, &[]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_of_leases_that_is_not_seen_is_no_running_process() {
+    let mut patient = under_leases("6s", 2).await;
+    fs::remove_dir_all(patient.project.path().join("hosts")).expect("removed");
+    let findings = patient.finds(7, &["hosts-unseen"]);
+    assert!(
+        text(&findings[0], "what").contains("not seen from here"),
+        "{findings:?}"
+    );
+    for (command, arguments) in [("check", &[][..]), ("run", &["--once"])] {
+        let run = patient.project.run(command, arguments);
+        assert_eq!(run.code, 7, "{command}: {}\n{}", run.stdout, run.stderr);
+        let said = format!("{}{}", run.stdout, run.stderr);
+        assert!(said.contains("remove owner.json"), "{command}: {said}");
+    }
+    // As it says.
+    fs::remove_dir_all(patient.project.path().join("hosts")).expect("removed");
+    fs::remove_file(patient.checkpoint().join("owner.json")).expect("removed");
+    patient.batch().await;
+    patient.expect_whole();
+    patient.finds(0, &[]);
+}
+
 /// A repair is refused in these words, and changes nothing.
 fn refused(patient: &Patient, words: &str) {
     let before = snapshot(&patient.checkpoint());

@@ -10,7 +10,7 @@ type Harm = fn(&Patient);
 #[tokio::test(flavor = "multi_thread")]
 async fn what_can_be_repaired_is_and_the_next_run_goes_on_from_it() {
     let mut patient = Patient::with_batches(UPPER, 4).await;
-    let harms: [(&str, &[&str], &str, Harm); 13] = [
+    let harms: [(&str, &[&str], &str, Harm); 15] = [
         (
             "newest record gone, and its plan",
             &["commit-file-missing"],
@@ -48,12 +48,37 @@ async fn what_can_be_repaired_is_and_the_next_run_goes_on_from_it() {
             "nothing is lost",
             |patient| {
                 let newest = records(&patient.checkpoint()).pop().expect("a record");
-                let mut record: Value = serde_json::from_slice(&fs::read(&newest).expect("readable")).expect("JSON");
-                record["chain"] = "0".repeat(64).into();
-                fs::write(&newest, record.to_string()).expect("written");
+                edit(&newest, |record| record["chain"] = "0".repeat(64).into());
                 let run = patient.project.once();
                 assert_eq!(run.code, 7, "{}", run.stdout);
                 assert!(run.stdout.contains("the file was changed by hand"), "{}", run.stdout);
+            },
+        ),
+        (
+            "newest record with the end of another",
+            &["commit-file-damaged"],
+            "nothing is lost",
+            |patient| {
+                let records = records(&patient.checkpoint());
+                let [before, .., newest] = records.as_slice() else {
+                    panic!("two records")
+                };
+                let mut end = Value::Null;
+                edit(before, |record| end = record["end"].clone());
+                edit(newest, |record| record["end"] = end);
+                let run = patient.project.once();
+                assert_eq!(run.code, 7, "{}", run.stdout);
+                assert!(run.stdout.contains("another end than its own facts"), "{}", run.stdout);
+            },
+        ),
+        (
+            "newest record without an end",
+            &["commit-file-damaged"],
+            "nothing is lost",
+            |patient| {
+                let newest = records(&patient.checkpoint()).pop().expect("a record");
+                edit(&newest, |record| record["end"]["lsn"] = "0x00000000000000000000".into());
+                assert_eq!(patient.project.once().code, 7);
             },
         ),
         (
@@ -207,12 +232,20 @@ async fn a_damaged_plan_of_an_open_batch_loses_and_doubles_nothing() {
         plans.pop().expect("a plan")
     };
     patient.insert().await;
-    assert!(patient.project.kill_at("files-staged"));
-    cut(&newest_plan(&patient));
-    assert_eq!(patient.project.once().code, 7);
-    let findings = patient.finds(7, &["plan-file-damaged"]);
-    assert!(text(&findings[0], "means").contains("nothing of it is in bronze"));
-    patient.doctor(&["--repair"]).ok();
+    let harms: [fn(&Path); 4] = [
+        cut,
+        |plan| edit(plan, |plan| plan["start"] = Value::Null),
+        |plan| edit(plan, |plan| plan["end"]["lsn"] = "0xFFFFFFFFFFFFFFFFFFFF".into()),
+        |plan| edit(plan, |plan| plan["ranges"][0]["to"] = plan["start"]["lsn"].clone()),
+    ];
+    for harm in harms {
+        assert!(patient.project.kill_at("files-staged"));
+        harm(&newest_plan(&patient));
+        assert_eq!(patient.project.once().code, 7);
+        let findings = patient.finds(7, &["plan-file-damaged"]);
+        assert!(text(&findings[0], "means").contains("nothing of it is in bronze"));
+        patient.doctor(&["--repair"]).ok();
+    }
     patient.batch().await;
     patient.expect_whole();
 

@@ -136,11 +136,25 @@ fn snapshot(folder: &Path) -> BTreeMap<PathBuf, (Vec<u8>, SystemTime)> {
     files_under(folder)
         .into_iter()
         .map(|path| {
-            let changed = fs::metadata(&path).expect("metadata").modified().expect("a time");
-            let content = fs::read(&path).expect("readable");
+            let there = fs::symlink_metadata(&path).expect("metadata");
+            let changed = there.modified().expect("a time");
+            let content = match there.is_symlink() {
+                true => fs::read_link(&path)
+                    .expect("a link")
+                    .into_os_string()
+                    .into_encoded_bytes(),
+                false => fs::read(&path).expect("readable"),
+            };
             (path, (content, changed))
         })
         .collect()
+}
+
+/// Changes a file by hand.
+fn edit(file: &Path, change: impl FnOnce(&mut Value)) {
+    let mut content: Value = serde_json::from_slice(&fs::read(file).expect("readable")).expect("JSON");
+    change(&mut content);
+    fs::write(file, content.to_string()).expect("written");
 }
 
 fn cut(file: &Path) {

@@ -11,7 +11,7 @@ async fn what_needs_a_person_is_refused_and_left_as_it_is() {
     let saved = crate::harness::scratch();
     copy(&patient.project.lake(), saved.path());
     let newest = commits(&patient.project.bronze("dbo_t")).len() - 1;
-    let harms: [(&[&str], &str, KnowingHarm); 11] = [
+    let harms: [(&[&str], &str, KnowingHarm); 12] = [
         (
             &["bronze-behind", "verdict-ahead"],
             "consumers were told",
@@ -103,6 +103,21 @@ async fn what_needs_a_person_is_refused_and_left_as_it_is() {
                 let run = patient.project.once();
                 assert_eq!(run.code, 7, "{}", run.stdout);
                 assert!(run.stdout.contains("it is no folder"), "{}", run.stdout);
+            }),
+        ),
+        (
+            &["unreadable"],
+            "not known",
+            Box::new(|patient| {
+                // A disk that is not mounted.
+                let plans = patient.checkpoint().join("offsets");
+                fs::remove_dir_all(&plans).expect("removed");
+                std::os::unix::fs::symlink("/nowhere/at/all", &plans).expect("a link");
+                for command in ["check", "status"] {
+                    let run = patient.project.run(command, &[]);
+                    assert_eq!(run.code, 7, "{command}: {}\n{}", run.stdout, run.stderr);
+                }
+                assert_eq!(patient.project.once().code, 7);
             }),
         ),
         (

@@ -22,6 +22,8 @@ const ADVICE_NAME: &str =
     "remove it while no process runs under a lease of this folder: the next one gives the folder a name";
 
 /// How long a replacement waits for its turn on this machine.
+/// No lease is longer, whatever its file says.
+const LONGEST: Duration = Duration::from_secs(600);
 const TURN: Duration = Duration::from_millis(250);
 
 /// A process and its hold on its streams (`hosts/<id>.json`).
@@ -64,7 +66,7 @@ pub struct Ended {
 impl Lease {
     /// How long the same beat has to be seen.
     pub fn duration(&self) -> Duration {
-        Duration::from_millis(self.lease_ms)
+        Duration::from_millis(self.lease_ms).min(LONGEST)
     }
 }
 
@@ -160,7 +162,7 @@ pub(crate) fn others(hosts: &Path, own: Option<&str>) -> Result<Vec<LeaseState>,
 
 /// The name that a folder of leases has in itself; `None` before the first lease.
 pub(super) fn name_of(hosts: &Path) -> Result<Option<String>, CheckpointError> {
-    let bytes = bytes_of(&hosts.join(NAME))?;
+    let bytes = files::read_bytes(&hosts.join(NAME), ADVICE_NAME)?;
     Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()))
 }
 
@@ -180,7 +182,7 @@ pub(super) fn ensure_name(hosts: &Path) -> Result<String, CheckpointError> {
 /// The state of a lease, and the bytes that it was read from: a replacement is compared with them.
 pub(super) fn read(hosts: &Path, id: &str) -> Result<(LeaseState, Vec<u8>), CheckpointError> {
     let file = lease_file(hosts, id);
-    let Some(bytes) = bytes_of(&file)? else {
+    let Some(bytes) = files::read_bytes(&file, ADVICE)? else {
         return Ok((LeaseState::Missing, Vec::new()));
     };
     let lease: Lease = files::parse_json(&file, &bytes, ADVICE)?;
@@ -210,7 +212,7 @@ pub(super) enum Swap {
 pub(super) fn swap(hosts: &Path, id: &str, expected: &[&[u8]], new: &[u8]) -> Result<Swap, CheckpointError> {
     let file = lease_file(hosts, id);
     let _turn = turn(hosts)?;
-    match bytes_of(&file)? {
+    match files::read_bytes(&file, ADVICE)? {
         Some(there) if expected.contains(&there.as_slice()) => {}
         there => return Ok(Swap::Differs(there)),
     }
@@ -277,23 +279,15 @@ fn is_dead(hosts: &Path, lease: &Lease) -> Result<bool, CheckpointError> {
     }
     let path = life_file(hosts, &lease.id);
     let failed = |error| CheckpointError::from(LakeError::io("look at the lock", &path, error));
-    let file = match File::open(&path) {
-        Ok(file) => file,
-        // Somebody removed it: it says nothing.
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(failed(error)),
+    let file = match std::fs::metadata(&path) {
+        Ok(found) if found.is_file() => File::open(&path).map_err(failed)?,
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => return Err(failed(error)),
+        // Somebody removed it, or put something else there: it says nothing.
+        _ => return Ok(false),
     };
     match file.try_lock_shared() {
         Ok(()) => Ok(true),
         Err(TryLockError::WouldBlock) => Ok(false),
         Err(TryLockError::Error(error)) => Err(failed(error)),
-    }
-}
-
-fn bytes_of(file: &Path) -> Result<Option<Vec<u8>>, CheckpointError> {
-    match std::fs::read(file) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(LakeError::io("read", file, error).into()),
     }
 }

@@ -365,10 +365,10 @@ fn a_lease_counts_as_given_back_only_in_the_folder_that_it_was_in() {
             "{text}"
         );
     }
-    let Running::By(words) = two.reader().running().unwrap() else {
-        panic!("nothing says that it does not run");
+    let Running::Unseen(words) = two.reader().running().unwrap() else {
+        panic!("nobody knows");
     };
-    assert!(words.contains("is not seen from here"), "{words}");
+    assert!(words.contains("not seen from here"), "{words}");
     let error = Checkpoint::open(&two.place, &identity("orders", "orders")).unwrap_err();
     assert!(matches!(error, CheckpointError::HostsUnseen { .. }), "{error}");
     // An empty folder under the path is another one.
@@ -593,16 +593,11 @@ fn under_a_lease_everybody_is_settled_with_and_under_the_lock_who_had_a_lease() 
     let two = Two::new();
     let mut first = two.open(&two.first, None, false).unwrap();
     assert_eq!(first.unsettled()[0].to_string(), "whoever was here, if anybody was");
-    // Opened once more before that is settled, and after.
-    let own = two.owner();
-    assert_eq!(
-        two.open(&two.first, Some(&own), false).unwrap().unsettled(),
-        first.unsettled()
-    );
-    first = two.open(&two.first, Some(&two.owner()), false).unwrap();
+    // Opened once more by the same process, after that is settled: another may have come and gone in between.
     first.settled().unwrap();
-    let own = two.owner();
-    assert!(two.open(&two.first, Some(&own), false).unwrap().unsettled().is_empty());
+    let mut first = two.open(&two.first, Some(&two.owner()), false).unwrap();
+    assert!(!first.unsettled().is_empty());
+    first.settled().unwrap();
 
     let before = two.owner();
     let mut second = two.open(&two.second, Some(&before), false).unwrap();

@@ -116,7 +116,7 @@ pub(super) const DAMAGES: &[Damage] = &[
     damage!("a folder in place of the lock", LockDamaged, Refused, |table, _| {
         let lock = table.checkpoint.join(files::LOCK);
         match fs::remove_file(&lock) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
             _ => fs::create_dir(&lock).map(|()| Done),
         }
     }),

@@ -66,6 +66,19 @@ pub(super) fn judge(ledger: &Ledger<'_>) -> Vec<Finding> {
              machine that is surely gone",
         ));
     }
+    if let Some(reason) = &checkpoint.unseen {
+        findings.push(found(
+            Code::HostsUnseen,
+            Severity::NeedsPerson,
+            &checkpoint.root.join(files::OWNER),
+            reason.as_str(),
+            "nobody can say whether a process runs this table. run stops at this table; nothing is lost",
+            "mount or name that folder; or, if it is gone for good, do as said",
+        ));
+    }
+    if let Some((file, format)) = &checkpoint.newer_lease {
+        findings.push(newer(file, *format));
+    }
     if let Some(reason) = &checkpoint.bad_lock {
         findings.push(found(
             Code::LockDamaged,

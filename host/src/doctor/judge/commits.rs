@@ -109,13 +109,16 @@ fn broken_commits(ledger: &Ledger<'_>, rebuilt: &Rebuilt) -> Vec<Finding> {
     findings
 }
 
+/// A record that is gone: its batch, and it as it can be written again, or why it cannot.
+type Gone<'a> = (i64, &'a Result<CommitRecord, String>);
+
 fn missing_in_the_middle(ledger: &Ledger<'_>, rebuilt: &Rebuilt) -> Vec<Finding> {
     let checkpoint = &ledger.evidence.checkpoint;
     let gone = rebuilt
         .iter()
         .filter(|(batch, _)| Some(**batch) < ledger.by_checkpoint && !checkpoint.commits.contains_key(*batch));
     // One finding for all that are alike: whether they can be written again, and whether facts have them.
-    let mut alike: BTreeMap<(bool, bool), Vec<(i64, &Result<CommitRecord, String>)>> = BTreeMap::new();
+    let mut alike: BTreeMap<(bool, bool), Vec<Gone<'_>>> = BTreeMap::new();
     for (batch, record) in gone {
         let has_facts = Some(*batch) <= ledger.by_facts;
         alike
@@ -131,7 +134,7 @@ fn missing_in_the_middle(ledger: &Ledger<'_>, rebuilt: &Rebuilt) -> Vec<Finding>
 }
 
 /// Records that are missing between others, all for the same reason.
-fn missing(ledger: &Ledger<'_>, has_facts: bool, gone: &[(i64, &Result<CommitRecord, String>)]) -> Option<Finding> {
+fn missing(ledger: &Ledger<'_>, has_facts: bool, gone: &[Gone<'_>]) -> Option<Finding> {
     let checkpoint = &ledger.evidence.checkpoint;
     let numbers: Vec<i64> = gone.iter().map(|(batch, _)| *batch).collect();
     let file = checkpoint.commit_file(*numbers.first()?);
@@ -357,9 +360,16 @@ fn plans(ledger: &Ledger<'_>) -> Vec<Finding> {
     for ((batch, attempt), plan) in &checkpoint.plans {
         let file = checkpoint.plan_file(*batch, *attempt);
         let aside = vec![Step::MoveAside(file.clone())];
-        match plan {
-            Seen::Newer(format) => findings.push(newer(&file, *format)),
-            Seen::Broken(reason) => {
+        let fault = match plan {
+            Seen::Newer(format) => {
+                findings.push(newer(&file, *format));
+                continue;
+            }
+            Seen::Broken(reason) => Some(reason.clone()),
+            Seen::Whole(plan) => open_fault(ledger, plan).filter(|_| *batch == next),
+        };
+        match fault {
+            Some(reason) => {
                 let finding = |means: &str| {
                     found(
                         Code::PlanFileDamaged,
@@ -381,7 +391,7 @@ fn plans(ledger: &Ledger<'_>) -> Vec<Finding> {
                     .repaired_by("moves it into the backup; the next run plans the batch anew", aside)
                 });
             }
-            Seen::Whole(_) if *batch > next => findings.push(
+            None if *batch > next => findings.push(
                 found(
                     Code::PlanAhead,
                     Severity::Repairable,
@@ -392,10 +402,11 @@ fn plans(ledger: &Ledger<'_>) -> Vec<Finding> {
                 )
                 .repaired_by("moves the plan into the backup; the next run goes on from the batch before", aside),
             ),
-            Seen::Whole(_) => {}
+            None => {}
         }
     }
-    if let Some(plan) = ledger.plan(next).filter(|_| !checkpoint.commits.contains_key(&next)) {
+    let open = ledger.plan(next).filter(|_| !checkpoint.commits.contains_key(&next));
+    if let Some(plan) = open.filter(|plan| open_fault(ledger, plan).is_none()) {
         findings.push(found(
             Code::OpenBatch,
             Severity::RunMends,
@@ -412,6 +423,12 @@ fn plans(ledger: &Ledger<'_>) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+/// What is wrong with the plan of the next batch, by the record before it.
+fn open_fault(ledger: &Ledger<'_>, plan: &PlannedBatch) -> Option<String> {
+    let before = ledger.evidence.checkpoint.commit(plan.batch_id.0 - 1)?;
+    plan.fault_after(before.position()?)
 }
 
 /// Batches of bronze that are not those that the checkpoint planned or recorded.
