@@ -144,8 +144,8 @@ impl Checkpoint {
         matches!(self.hold, Hold::Lease(_))
     }
 
-    /// Under a lease, the process that has taken the stream over, if one has; or that counted to the same fencing number at the same time,
-    /// where locks do not reach. Bronze says which of those two has it.
+    /// Under a lease, the process that has taken the stream over, if one has; or that counted to the same fencing number at
+    /// the same time, where locks do not reach. Bronze says which of those two has it.
     pub fn successor(&self) -> Result<Option<Owner>, CheckpointError> {
         Ok(self.reader.owner()?.filter(|there| self.is_foreign(there)))
     }
