@@ -24,6 +24,7 @@ mod loss;
 mod maintenance;
 mod output;
 mod ownership;
+mod reading;
 mod replay;
 mod retries;
 mod schedules;

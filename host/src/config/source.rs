@@ -33,6 +33,8 @@ pub struct SourceSettings {
     pub command_timeout: Duration,
     /// What the server shows as the program's name.
     pub application_name: String,
+    /// The zone of the server's clock, where it is configured.
+    pub time_zone: Option<chrono_tz::Tz>,
 }
 
 impl SourceSettings {
@@ -88,12 +90,18 @@ impl SourceSettings {
             .duration("command_timeout", SECOND..=DAY)?
             .unwrap_or(Duration::from_secs(120));
         let application_name = section.string("application_name")?.unwrap_or("sluice").to_owned();
+        let time_zone = match section.string("source_time_zone")? {
+            None => None,
+            Some(name) => Some(
+                crate::clock::Zone::parse(name)
+                    .map_err(|error| section.error("source_time_zone", error.to_string()))?,
+            ),
+        };
         section.not_yet(&[
             "connection_string",
             "ca_file",
             "authentication",
             "access_token",
-            "source_time_zone",
             "lock_timeout",
         ])?;
         section.finish()?;
@@ -109,6 +117,7 @@ impl SourceSettings {
             connect_timeout,
             command_timeout,
             application_name,
+            time_zone,
         })
     }
 }
