@@ -7,6 +7,7 @@ mod schema;
 mod stall;
 mod start;
 mod switch;
+mod time;
 
 use serde_json::Value;
 
