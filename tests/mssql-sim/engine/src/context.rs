@@ -12,6 +12,7 @@ pub use properties::global;
 
 use crate::{
     catalog::{Action, Catalog, Table, User},
+    clock::Moment,
     database::Database,
     engine::Engine,
 };
@@ -34,9 +35,8 @@ pub struct StatementContext {
     pub last_error: i64,
     /// The last identity value of the session.
     pub identity: Option<i64>,
-    /// Local ticks when the statement began: every clock function of it answers the same.
-    pub now_local: i64,
-    pub now_utc: i64,
+    /// When the statement began: every clock function of it answers the same.
+    pub now: Moment,
     pub lock_timeout_ms: i64,
 }
 

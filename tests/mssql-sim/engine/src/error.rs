@@ -3,7 +3,7 @@
 //! Numbers and texts are those of `sys.messages`; a stand-in that words them otherwise would let a client's parsing pass
 //! here and fail there.
 
-use crate::result::SqlError;
+use crate::{result::SqlError, version::ServerVersion};
 
 /// A statement's result inside the engine.
 pub type SqlResult<T> = Result<T, SqlError>;
@@ -33,6 +33,21 @@ pub fn not_supported(what: &str) -> SqlError {
         15,
         format!("Incorrect syntax near '{what}'. (mssql-sim does not support it.)"),
     )
+}
+
+/// A name of another database's object: 40515 in Azure SQL Database, and not in the stand-in otherwise.
+pub fn other_database(version: ServerVersion, name: &str) -> SqlError {
+    if version.is_azure() {
+        sql_error(
+            40515,
+            15,
+            format!(
+                "Reference to database and/or server name in '{name}' is not supported in this version of SQL Server."
+            ),
+        )
+    } else {
+        not_supported(name)
+    }
 }
 
 /// 207: unknown column.

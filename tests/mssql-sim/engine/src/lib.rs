@@ -9,6 +9,7 @@
 mod bind;
 mod catalog;
 mod cdc;
+mod clock;
 mod context;
 mod database;
 mod engine;
@@ -20,7 +21,10 @@ mod parse;
 pub mod result;
 mod types;
 pub mod value;
+mod version;
 
 pub use cdc::Lsn;
-pub use engine::{Engine, EngineOptions, OpenError, ServerVersion};
+pub use clock::{ServerClock, UnknownZone, Zone};
+pub use engine::{Engine, EngineOptions, OpenError};
 pub use exec::Session;
+pub use version::ServerVersion;

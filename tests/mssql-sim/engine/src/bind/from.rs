@@ -10,7 +10,7 @@ use super::{Binder, Scope, Source, SourceColumn, call::name_parts, query::CteFra
 use crate::{
     catalog::{CatalogView, Instance, Table, same_name, system_view},
     cdc::Lsn,
-    error::{SqlResult, invalid_object, not_supported, sql_error},
+    error::{SqlResult, invalid_object, not_supported, other_database, sql_error},
     value::{SqlType, Value},
 };
 
@@ -202,9 +202,12 @@ impl Binder<'_> {
             }
             // Views of another database show that one; only the server's are the same everywhere.
             if elsewhere && !same_name(view.name, "databases") {
-                return Err(not_supported(&full));
+                return Err(other_database(self.ctx.engine.options.version, &full));
             }
             return Ok(self.view(view, alias, sources));
+        }
+        if elsewhere && self.ctx.engine.options.version.is_azure() {
+            return Err(other_database(self.ctx.engine.options.version, &full));
         }
         if elsewhere {
             return Err(match database.and_then(|db| self.ctx.engine.database(db)) {

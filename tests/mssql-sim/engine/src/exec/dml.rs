@@ -9,7 +9,7 @@ use crate::{
     bind::check,
     catalog::{Action, Storage, Table, same_name, system_view},
     context::StatementContext,
-    error::{SqlResult, invalid_column, invalid_object, not_supported, sql_error, unbound_identifier},
+    error::{SqlResult, invalid_column, invalid_object, not_supported, other_database, sql_error, unbound_identifier},
     result::{ColumnMeta, ResultSink},
     value::Value,
 };
@@ -36,7 +36,7 @@ impl Session {
             [database, schema, name] if same_name(database, &self.database.name) => {
                 (Some(schema.as_str()).filter(|s| !s.is_empty()), name)
             }
-            [_, _, _] => return Err(not_supported(&full)),
+            [_, _, _] => return Err(other_database(self.engine.options.version, &full)),
             _ => return Err(invalid_object(&full)),
         };
         match self.catalog.table(schema, name) {

@@ -41,6 +41,17 @@ impl Arguments {
         }
     }
 
+    /// An argument that names a moment, as ticks of UTC. Without an offset it is UTC.
+    pub(crate) fn utc_ticks(&self, at: usize) -> SqlResult<Option<i64>> {
+        match self.0.get(at) {
+            Some(Some((value, ty))) => match convert(value, *ty, SqlType::DateTimeOffset(7))? {
+                Value::DateTimeOffset(utc, _) => Ok(Some(utc)),
+                _ => Ok(None),
+            },
+            _ => Ok(None),
+        }
+    }
+
     /// An argument as an LSN.
     pub(crate) fn lsn(&self, at: usize) -> SqlResult<Option<crate::cdc::Lsn>> {
         match self.0.get(at) {
@@ -79,7 +90,7 @@ impl Session {
                 self.membership(&role, &member, name == "sp_addrolemember")?;
                 0
             }
-            (schema, name) => match procedures::find(schema, name) {
+            (schema, name) => match procedures::find(schema, name, self.engine.options.version) {
                 Some(found) => {
                     let args = self.arguments(name, found.parameters, arguments, frame)?;
                     procedures::run(self, found, &args, sink)?

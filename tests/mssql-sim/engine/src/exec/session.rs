@@ -12,7 +12,6 @@ use crate::{
     database::Database,
     engine::Engine,
     error::{SqlResult, sql_error},
-    functions::now_local,
     parse::parse_batch,
     result::{Param, ResultSink, SinkClosed, SqlError},
 };
@@ -170,7 +169,6 @@ impl Session {
     /// The statement's surroundings, with the catalogue as of now.
     pub(crate) fn context(&mut self) -> SqlResult<Arc<StatementContext>> {
         self.catalog = load(&self.conn, &self.catalog).map_err(storage)?;
-        let (now_local, now_utc) = now_local(self.engine.options.utc_offset_minutes);
         Ok(Arc::new(StatementContext {
             engine: Arc::clone(&self.engine),
             database: Arc::clone(&self.database),
@@ -182,8 +180,7 @@ impl Session {
             row_count: self.row_count,
             last_error: self.last_error,
             identity: self.identity,
-            now_local,
-            now_utc,
+            now: self.engine.clock.now(),
             lock_timeout_ms: self.settings.lock_timeout.map_or(-1, |t| t.as_millis() as i64),
         }))
     }
@@ -199,6 +196,13 @@ impl Session {
         };
         if database.id == self.database.id {
             return Ok(());
+        }
+        if self.engine.options.version.is_azure() {
+            return Err(sql_error(
+                40508,
+                16,
+                "USE statement is not supported to switch between databases. Use a new connection to connect to a different database.",
+            ));
         }
         if !self.tx.is_idle() {
             return Err(crate::error::not_supported("USE in a transaction that has written"));

@@ -1,10 +1,12 @@
 //! Batches against a whole engine, read back through a collecting sink.
 
 mod cdc;
+mod clock;
 mod language;
 mod security;
 mod throughput;
 mod types;
+mod version;
 
 use std::sync::Arc;
 

@@ -7,6 +7,7 @@
 use super::{Session, storage};
 use crate::{
     cdc::{Lsn, agent},
+    clock::system_ticks,
     error::{SqlResult, sql_error},
 };
 
@@ -283,7 +284,7 @@ impl Session {
             let log = &self.tx.log;
             let lsn = self.database.clock.lock().commit();
             self.conn
-                .prepare_cached("INSERT INTO main._sim_tx VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")
+                .prepare_cached("INSERT INTO main._sim_tx VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")
                 .and_then(|mut s| {
                     s.execute(rusqlite::params![
                         log.transaction,
@@ -292,7 +293,8 @@ impl Session {
                         log.begin_time,
                         self.database.now(),
                         log.first,
-                        log.last
+                        log.last,
+                        system_ticks()
                     ])
                 })
                 .map_err(storage)?;

@@ -9,11 +9,11 @@ use crate::{
     catalog::{Catalog, Column, Key, Table},
     cdc::{Op, write_image},
     database::Database,
-    engine::ServerVersion,
     error::{SqlResult, not_null, sql_error},
     result::SqlError,
     types::{assign, encode, implicit_allowed, type_default_text},
     value::{SqlType, Value},
+    version::ServerVersion,
 };
 
 /// A table being written.

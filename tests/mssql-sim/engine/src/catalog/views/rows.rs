@@ -37,13 +37,13 @@ pub(super) fn none(_: &StatementContext) -> Vec<Vec<Value>> {
 }
 
 pub(super) fn databases(ctx: &StatementContext) -> Vec<Vec<Value>> {
-    let level = match ctx.engine.options.version.year() {
-        2016 => 130,
-        2017 => 140,
-        2019 => 150,
-        _ => 160,
-    };
-    let databases: Vec<_> = ctx.engine.databases.read().values().cloned().collect();
+    let version = ctx.engine.options.version;
+    let level = version.compatibility_level();
+    // A database of Azure SQL shows itself and master.
+    let shown = |id: i64| !version.is_azure() || ctx.database.id == 1 || id == 1 || id == ctx.database.id;
+    let all = ctx.engine.databases.read();
+    let databases: Vec<_> = all.values().filter(|d| shown(d.id)).cloned().collect();
+    drop(all);
     databases
         .into_iter()
         .map(|db| {
