@@ -231,20 +231,34 @@ impl Database {
         self.ask_mapping("SELECT c3 FROM {} WHERE c1 = ?1", params![lsn.0.as_slice()])
     }
 
-    /// The LSN that `sys.fn_cdc_map_time_to_lsn` answers for a relational operator of its four.
+    /// The LSN that `sys.fn_cdc_map_time_to_lsn` answers for a relational operator of its four, among the
+    /// entries up to `newest`.
     ///
     /// # Errors
     /// SQLite's.
-    pub fn lsn_at(&self, relation: &str, ticks: i64) -> Result<Option<Lsn>> {
-        let query = match relation.to_ascii_lowercase().as_str() {
-            "smallest greater than" => "SELECT min(c1) FROM {} WHERE c3 > ?1",
-            "smallest greater than or equal" => "SELECT min(c1) FROM {} WHERE c3 >= ?1",
-            "largest less than" => "SELECT max(c1) FROM {} WHERE c3 < ?1",
-            "largest less than or equal" => "SELECT max(c1) FROM {} WHERE c3 <= ?1",
+    pub fn lsn_at(&self, relation: &str, ticks: i64, newest: Option<Lsn>) -> Result<Option<Lsn>> {
+        let (edge, compared) = match relation.to_ascii_lowercase().as_str() {
+            "smallest greater than" => ("min", ">"),
+            "smallest greater than or equal" => ("min", ">="),
+            "largest less than" => ("max", "<"),
+            "largest less than or equal" => ("max", "<="),
             _ => return Ok(None),
         };
-        let found: Option<Option<Vec<u8>>> = self.ask_mapping(query, params![ticks])?;
+        let newest = newest.unwrap_or(Lsn([0xFF; 10]));
+        let query = format!("SELECT {edge}(c1) FROM {{}} WHERE c3 {compared} ?1 AND c1 <= ?2");
+        let found: Option<Option<Vec<u8>>> = self.ask_mapping(&query, params![ticks, newest.0.as_slice()])?;
         Ok(found.flatten().map(|l| Lsn::of(&l)))
+    }
+
+    /// The entry of `cdc.lsn_time_mapping` that so many others have followed; zero when there are not as many.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn entry_before(&self, entries: u64) -> Result<Lsn> {
+        let skip = i64::try_from(entries).unwrap_or(i64::MAX);
+        let found: Option<Vec<u8>> =
+            self.ask_mapping("SELECT c1 FROM {} ORDER BY c1 DESC LIMIT 1 OFFSET ?1", params![skip])?;
+        Ok(found.map_or(Lsn::ZERO, |l| Lsn::of(&l)))
     }
 
     fn ask_mapping<T: rusqlite::types::FromSql>(

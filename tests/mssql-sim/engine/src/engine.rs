@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     catalog::same_name,
-    cdc::agent,
+    cdc::{Lsn, agent},
     clock::{ServerClock, Zone},
     database::Database,
     error::{SqlResult, cannot_open_database, login_failed, sql_error, storage_fault},
@@ -98,6 +98,8 @@ pub struct Engine {
     pub(crate) databases: RwLock<BTreeMap<i64, Arc<Database>>>,
     /// Open sessions by database, for DROP DATABASE.
     pub(crate) sessions: Mutex<HashMap<i64, usize>>,
+    /// Logins that are shown an older copy of a database: its last LSN, by database and login in lower case.
+    older: Mutex<HashMap<(i64, String), Lsn>>,
     registry: Mutex<Connection>,
     dir: PathBuf,
     spids: AtomicI64,
@@ -175,6 +177,7 @@ impl Engine {
             clock,
             databases: RwLock::new(databases),
             sessions: Mutex::new(HashMap::new()),
+            older: Mutex::new(HashMap::new()),
             registry: Mutex::new(registry),
             dir,
             spids: AtomicI64::new(50),
@@ -222,6 +225,25 @@ impl Engine {
         self.options
             .capture_lag
             .unwrap_or_else(|| self.options.version.default_capture_lag())
+    }
+
+    /// Shows a login CDC of a database as of an LSN, or as it is.
+    pub(crate) fn show_older(&self, database: i64, login: &str, as_of: Option<Lsn>) {
+        let key = (database, login.to_lowercase());
+        let mut older = self.older.lock();
+        match as_of {
+            Some(lsn) => older.insert(key, lsn),
+            None => older.remove(&key),
+        };
+    }
+
+    /// The LSN up to which a login is shown CDC of a database, if it is shown an older copy.
+    pub(crate) fn older_copy(&self, database: &Database, login: &str) -> Option<Lsn> {
+        let older = self.older.lock();
+        if older.is_empty() {
+            return None;
+        }
+        older.get(&(database.id, login.to_lowercase())).copied()
     }
 
     /// A database by name.

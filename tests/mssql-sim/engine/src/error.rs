@@ -50,6 +50,28 @@ pub fn other_database(version: ServerVersion, name: &str) -> SqlError {
     }
 }
 
+/// 3952: data read under SNAPSHOT isolation where the database does not allow it.
+pub fn snapshot_not_allowed(database: &str) -> SqlError {
+    sql_error(
+        3952,
+        16,
+        format!(
+            "Snapshot isolation transaction failed accessing database '{database}' because snapshot isolation is not allowed in this database. Use ALTER DATABASE to allow snapshot isolation."
+        ),
+    )
+}
+
+/// 271: a computed column in a place that takes a value.
+pub fn computed_not_modified(column: &str) -> SqlError {
+    sql_error(
+        271,
+        16,
+        format!(
+            "The column \"{column}\" cannot be modified because it is either a computed column or is the result of a UNION operator."
+        ),
+    )
+}
+
 /// 207: unknown column.
 pub fn invalid_column(name: &str) -> SqlError {
     sql_error(207, 16, format!("Invalid column name '{name}'."))

@@ -60,7 +60,7 @@ pub fn idle_entry(database: &Database, holds_gate: bool) -> Result<bool> {
     if !holds_gate && !database.gate.try_lock() {
         return Ok(false);
     }
-    database.cdc_gate.lock(None);
+    database.cdc_gate.lock();
     let result = idle_entry_alone(database);
     database.cdc_gate.unlock();
     if !holds_gate {

@@ -34,7 +34,7 @@ struct Committed {
 pub(super) fn capture(database: &Database, until: i64) -> Result<usize> {
     let mut total = 0;
     loop {
-        database.cdc_gate.lock(None);
+        database.cdc_gate.lock();
         let result = step(database, until);
         database.cdc_gate.unlock();
         let done = result?;

@@ -141,6 +141,11 @@ const PROCEDURES: &[Procedure] = &[
     },
     Procedure {
         schema: "sim",
+        name: "replica_lag",
+        parameters: &[("@login", true), ("@entries", false), ("@lsn", false)],
+    },
+    Procedure {
+        schema: "sim",
         name: "clock",
         parameters: &[
             ("@utc", false),
@@ -357,6 +362,18 @@ fn dispatch(session: &mut Session, procedure: &Procedure, args: &Arguments, sink
                 agent::committed(&ctx.engine, &ctx.database).map_err(storage)?;
             }
         }
+        "replica_lag" => {
+            if !ctx.admin {
+                return Err(only_for_admin("replica_lag").into());
+            }
+            let login = args.text(0)?.unwrap_or_default();
+            let as_of = match (args.int(1)?, args.lsn(2)?) {
+                (_, Some(lsn)) => Some(lsn),
+                (Some(entries), None) => Some(ctx.database.entry_before(entries.unsigned_abs()).map_err(storage)?),
+                (None, None) => None,
+            };
+            ctx.engine.show_older(ctx.database.id, &login, as_of);
+        }
         "clock" => exec_clock(&ctx, args)?,
         "sp_cdc_help_jobs" => {
             enabled()?;
@@ -423,11 +440,7 @@ fn change_settings(session: &mut Session, change: impl FnOnce(&mut crate::catalo
 /// `sim.clock`: sets the server's clock.
 fn exec_clock(ctx: &StatementContext, args: &Arguments) -> SqlResult<()> {
     if !ctx.admin {
-        return Err(sql_error(
-            229,
-            14,
-            "The EXECUTE permission was denied on the object 'clock', database 'mssqlsystemresource', schema 'sim'.",
-        ));
+        return Err(only_for_admin("clock"));
     }
     let clock = ctx.engine.clock();
     let (utc, frozen, advance) = (args.utc_ticks(0)?, args.int(1)?, args.int(2)?);
@@ -454,6 +467,16 @@ fn exec_clock(ctx: &StatementContext, args: &Arguments) -> SqlResult<()> {
         clock.advance_ms(ms);
     }
     Ok(())
+}
+
+fn only_for_admin(procedure: &str) -> SqlError {
+    sql_error(
+        229,
+        14,
+        format!(
+            "The EXECUTE permission was denied on the object '{procedure}', database 'mssqlsystemresource', schema 'sim'."
+        ),
+    )
 }
 
 fn not_dbo() -> SqlError {

@@ -339,17 +339,13 @@ impl ContextFunc {
                 _ => Value::Null,
             },
             ContextFunc::TypeName => name(int(0)?.and_then(crate::catalog::CatalogView::type_name)),
-            ContextFunc::MaxLsn => ctx
-                .database
-                .cdc
-                .lock()
-                .max_lsn
-                .map_or(Value::Null, |l| Value::Bytes(l.0.to_vec())),
+            ContextFunc::MaxLsn => ctx.max_lsn().map_or(Value::Null, |l| Value::Bytes(l.0.to_vec())),
             ContextFunc::MinLsn => match text(0)? {
                 Some(instance) => Value::Bytes(min_lsn(ctx, &instance).0.to_vec()),
                 None => Value::Bytes(Lsn::ZERO.0.to_vec()),
             },
             ContextFunc::LsnToTime => match convert(&args[0].0, args[0].1, SqlType::Binary(10))? {
+                Value::Bytes(lsn) if ctx.as_of.is_some_and(|newest| Lsn::of(&lsn) > newest) => Value::Null,
                 Value::Bytes(lsn) => ctx
                     .database
                     .entry_time(Lsn::of(&lsn))
@@ -364,7 +360,7 @@ impl ContextFunc {
                     return Ok(Value::Null);
                 };
                 ctx.database
-                    .lsn_at(&relation, at)
+                    .lsn_at(&relation, at, ctx.as_of)
                     .map_err(|e| storage_fault(&e))?
                     .map_or(Value::Null, |l| Value::Bytes(l.0.to_vec()))
             }

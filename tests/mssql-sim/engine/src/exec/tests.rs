@@ -2,7 +2,10 @@
 
 mod cdc;
 mod clock;
+mod computed;
+mod instances;
 mod language;
+mod older_copy;
 mod security;
 mod throughput;
 mod types;

@@ -140,7 +140,7 @@ impl<'a> Writer<'a> {
     /// 515.
     pub(crate) fn check_nulls(&self, row: &[Value], verb: &str) -> SqlResult<()> {
         for (column, value) in self.table.columns.iter().zip(row) {
-            if !column.nullable && *value == Value::Null {
+            if !column.nullable && column.computed.is_none() && *value == Value::Null {
                 return Err(not_null(&column.name, &self.full_name(), verb));
             }
         }
