@@ -18,9 +18,7 @@ async fn set_up() -> Server {
 #[tokio::test(flavor = "multi_thread")]
 async fn once_waits_for_capture_to_reach_a_table_that_was_just_enabled() {
     let server = set_up().await;
-    server
-        .exec("sales", "EXEC sys.sp_cdc_stop_job @job_type = N'capture'")
-        .await;
+    server.capture("sales", false).await;
     server.table("sales", "fresh", "id int NOT NULL PRIMARY KEY").await;
     server.exec("sales", "INSERT INTO dbo.fresh VALUES (1)").await;
     let project = Project::new(&server, "sales").table("dbo_fresh", "");
@@ -34,9 +32,7 @@ async fn once_waits_for_capture_to_reach_a_table_that_was_just_enabled() {
             .is_some_and(|text| text.contains("capture has not reached dbo_fresh")),
         "{warning}"
     );
-    server
-        .exec("sales", "EXEC sys.sp_cdc_start_job @job_type = N'capture'")
-        .await;
+    server.capture("sales", true).await;
     run.until_type("table");
     assert_eq!(run.code(), Some(0));
     project.once().ok();

@@ -21,6 +21,30 @@ pub struct Server {
     _temporary: Option<TempDir>,
 }
 
+/// The version of SQL Server that the suite runs as, by `SLUICE_TEST_VERSION`: 2016, 2017, 2019, 2022 (the default), 2025
+/// or azure. A test that needs another one says so in its arguments.
+fn version() -> String {
+    std::env::var("SLUICE_TEST_VERSION").unwrap_or_else(|_| "2022".to_owned())
+}
+
+/// What a server of the suite's version is started with, beside what a test asks for.
+fn version_arguments(version: &str, given: &[&str]) -> Vec<String> {
+    let gives = |name: &str| given.iter().any(|given| given.split('=').next() == Some(name));
+    let mut arguments = Vec::new();
+    let mut add = |name: &str, value: &str| arguments.extend([name.to_owned(), value.to_owned()]);
+    // The clock of Azure SQL Database is UTC: a test of local time is one of SQL Server.
+    let local = gives("--utc-offset") || gives("--time-zone");
+    let azure = version == "azure" && !local;
+    if !gives("--version") {
+        add("--version", if version == "azure" && local { "2022" } else { version });
+        // Tests see what they committed; the 20 s of Azure SQL Database is a test's own to ask for.
+        if azure && !gives("--capture-lag") {
+            add("--capture-lag", "0ms");
+        }
+    }
+    arguments
+}
+
 impl Server {
     /// A server with an empty disk.
     pub fn start(arguments: &[&str]) -> Server {
@@ -40,6 +64,7 @@ impl Server {
         );
         let mut child = Command::new(&program)
             .args(["--listen", "127.0.0.1:0", "--user", "sa", "--exit-with-parent"])
+            .args(version_arguments(&version(), arguments))
             .arg("--data")
             .arg(dir.join("data"))
             .arg("--cert-out")
@@ -161,6 +186,12 @@ impl Server {
             ),
         )
         .await;
+    }
+
+    /// Stops capture, or lets it run again: what is committed meanwhile is captured then.
+    pub async fn capture(&self, database: &str, runs: bool) {
+        self.exec(database, &format!("EXEC sim.capture @runs = {}", u8::from(runs)))
+            .await;
     }
 
     pub async fn grant(&self, database: &str, name: &str) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
-use mssql_sim::engine::{EngineOptions, ServerVersion};
+use mssql_sim::engine::{EngineOptions, ServerVersion, UnknownZone, Zone};
 use mssql_sim::workload::{ShopWorkload, WorkloadOptions};
 use mssql_sim::{Encryption, ServerOptions, SimServer};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -49,15 +49,18 @@ pub(crate) struct Args {
     /// Script to run before the server is ready; lines that say GO end a batch
     #[arg(long, value_name = "FILE")]
     sql: Option<PathBuf>,
-    /// How long capture stays behind a commit, such as 250ms or 5s
-    #[arg(long, default_value = "0ms", value_parser = parse_duration)]
-    capture_lag: Duration,
+    /// How long capture stays behind a commit, such as 250ms or 5s; 0ms, or 20s as Azure SQL Database, unless given
+    #[arg(long, value_parser = parse_duration)]
+    capture_lag: Option<Duration>,
     /// The version that it says it is
     #[arg(long, default_value = "2022", value_enum)]
     version: Year,
     /// The server's clock, in minutes east of UTC
     #[arg(long, default_value_t = 0, allow_negative_numbers = true, value_name = "MINUTES")]
     utc_offset: i16,
+    /// The zone of the server's clock, by its Windows or IANA name: "W. Europe Standard Time" or Europe/Berlin
+    #[arg(long, value_name = "NAME", value_parser = parse_zone, conflicts_with = "utc_offset")]
+    time_zone: Option<Zone>,
     /// Off: no certificate. On: the client decides. Required: everything is encrypted
     #[arg(long, default_value = "on", value_enum)]
     encrypt: Encrypt,
@@ -88,6 +91,11 @@ enum Year {
     Y2019,
     #[value(name = "2022")]
     Y2022,
+    #[value(name = "2025")]
+    Y2025,
+    /// Azure SQL Database
+    #[value(name = "azure")]
+    Azure,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -242,10 +250,16 @@ fn engine_options(args: &Args) -> EngineOptions {
             Year::Y2017 => ServerVersion::V2017,
             Year::Y2019 => ServerVersion::V2019,
             Year::Y2022 => ServerVersion::V2022,
+            Year::Y2025 => ServerVersion::V2025,
+            Year::Azure => ServerVersion::Azure,
         },
-        utc_offset_minutes: args.utc_offset,
+        time_zone: args.time_zone.clone().unwrap_or_else(|| Zone::fixed(args.utc_offset)),
         ..EngineOptions::default()
     }
+}
+
+fn parse_zone(name: &str) -> Result<Zone, UnknownZone> {
+    Zone::named(name)
 }
 
 /// Reads `250ms`, `5s` or `2m`.
@@ -297,5 +311,13 @@ mod tests {
                 ..
             })
         ));
+        let zone = |name| ["mssql-sim", "--password", "x", "--version", "2025", "--time-zone", name];
+        assert!(Args::try_parse_from(zone("W. Europe Standard Time")).is_ok());
+        assert!(
+            Args::try_parse_from(zone("Europe/Nowhere"))
+                .unwrap_err()
+                .to_string()
+                .contains("IANA name")
+        );
     }
 }

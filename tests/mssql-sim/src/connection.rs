@@ -73,6 +73,7 @@ impl Connection {
                 return Ok(());
             }
         };
+        session.watch(self.transport.arrivals()?).map_err(io::Error::other)?;
         while let Some(message) = self.transport.read_message()? {
             let out = Out {
                 transport: &mut self.transport,

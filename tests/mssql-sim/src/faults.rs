@@ -44,6 +44,14 @@ pub enum FaultKind {
         /// The text; `None` is SQL Server's own for the numbers that sluice knows.
         message: Option<String>,
     },
+    /// Keeps a request waiting as behind a lock: until [`Faults::release`], or until its `SET LOCK_TIMEOUT` runs out, which
+    /// is error 1222.
+    LockWait,
+    /// Shows a request CDC as an older copy of the database has it.
+    OlderCopy {
+        /// Entries of `cdc.lsn_time_mapping` that the copy lacks.
+        entries: u64,
+    },
     /// Refuses a login with an error.
     LoginFail {
         /// SQL Server's number.
@@ -126,6 +134,34 @@ pub struct Faults {
     /// So that an unarmed server pays one load, not a lock.
     armed: AtomicUsize,
     waiting: Mutex<Waiting>,
+    locks: Locks,
+}
+
+/// Requests that wait behind the lock of a fault.
+#[derive(Debug, Default)]
+struct Locks {
+    blocked: AtomicUsize,
+    /// Rises with every release; who waits goes on when it has risen.
+    releases: AtomicUsize,
+}
+
+/// A wait behind the lock of a fault; it ends when this is dropped.
+pub(crate) struct Blocked<'f> {
+    locks: &'f Locks,
+    since: usize,
+}
+
+impl Blocked<'_> {
+    /// Whether the lock was released.
+    pub(crate) fn is_released(&self) -> bool {
+        self.locks.releases.load(Ordering::Acquire) != self.since
+    }
+}
+
+impl Drop for Blocked<'_> {
+    fn drop(&mut self) {
+        self.locks.blocked.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -143,9 +179,29 @@ impl Faults {
         });
     }
 
-    /// Forgets all faults.
+    /// Forgets all faults, and lets go on who waits behind one.
     pub fn clear(&self) {
         self.change(|waiting| waiting.faults.clear());
+        self.release();
+    }
+
+    /// Lets every request go on that waits behind a [`FaultKind::LockWait`].
+    pub fn release(&self) {
+        self.locks.releases.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How many requests wait behind a [`FaultKind::LockWait`].
+    pub fn blocked(&self) -> usize {
+        self.locks.blocked.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn block(&self) -> Blocked<'_> {
+        let since = self.locks.releases.load(Ordering::Acquire);
+        self.locks.blocked.fetch_add(1, Ordering::AcqRel);
+        Blocked {
+            locks: &self.locks,
+            since,
+        }
     }
 
     /// How many faults wait.
@@ -161,7 +217,13 @@ impl Faults {
 
     pub(crate) fn take_for_request(&self, login: &str, text: &str) -> Option<FaultKind> {
         self.take(|fault| {
-            matches!(fault.kind, FaultKind::Error { .. } | FaultKind::SqlBefore { .. }) && fault.fits(login, text)
+            matches!(
+                fault.kind,
+                FaultKind::Error { .. }
+                    | FaultKind::SqlBefore { .. }
+                    | FaultKind::LockWait
+                    | FaultKind::OlderCopy { .. }
+            ) && fault.fits(login, text)
         })
     }
 
@@ -220,6 +282,8 @@ impl Waiting {
 pub(crate) enum FaultRequest {
     Arm(Fault),
     Clear,
+    Release,
+    State,
 }
 
 /// Reads the arguments of `sim.fault`. The error is a sentence for the client.
@@ -227,6 +291,7 @@ pub(crate) fn parse_request(call: &ExecCall) -> Result<FaultRequest, String> {
     for (name, _) in &call.arguments {
         let known = [
             "kind", "rows", "number", "message", "ms", "times", "match", "login", "database", "sql", "host", "port",
+            "entries",
         ];
         if !known
             .iter()
@@ -256,6 +321,12 @@ pub(crate) fn parse_request(call: &ExecCall) -> Result<FaultRequest, String> {
     };
     let kind = match needed("@kind", text("@kind")?)?.to_ascii_lowercase().as_str() {
         "clear" => return Ok(FaultRequest::Clear),
+        "release" => return Ok(FaultRequest::Release),
+        "state" => return Ok(FaultRequest::State),
+        "lock_wait" => FaultKind::LockWait,
+        "older_copy" => FaultKind::OlderCopy {
+            entries: number("@entries")?.unwrap_or(1).unsigned_abs(),
+        },
         "drop_after_rows" => FaultKind::DropAfterRows(rows),
         "reset_in_row" => FaultKind::ResetInRow(rows),
         "silent_after_rows" => FaultKind::SilentAfterRows(rows),
@@ -334,6 +405,58 @@ mod tests {
             None
         );
         assert_eq!(faults.waiting(), 0);
+    }
+
+    #[test]
+    fn every_kind_is_armed_by_its_name() {
+        for (arguments, kind) in [
+            ("'drop_after_rows', @rows = 2", FaultKind::DropAfterRows(2)),
+            ("'reset_in_row', @rows = 2", FaultKind::ResetInRow(2)),
+            ("'silent_after_rows', @rows = 2", FaultKind::SilentAfterRows(2)),
+            ("'slow_rows', @ms = 7", FaultKind::SlowRows(Duration::from_millis(7))),
+            (
+                "'sql_after_rows', @rows = 2, @sql = 'SELECT 1', @database = 'd'",
+                FaultKind::SqlAfterRows {
+                    rows: 2,
+                    database: Some("d".into()),
+                    sql: "SELECT 1".into(),
+                },
+            ),
+            (
+                "'sql_before', @sql = 'SELECT 1'",
+                FaultKind::SqlBefore {
+                    database: None,
+                    sql: "SELECT 1".into(),
+                },
+            ),
+            (
+                "'error'",
+                FaultKind::Error {
+                    number: 1205,
+                    message: None,
+                },
+            ),
+            ("'lock_wait'", FaultKind::LockWait),
+            ("'older_copy', @entries = 3", FaultKind::OlderCopy { entries: 3 }),
+            ("'login_fail'", FaultKind::LoginFail { number: 18456 }),
+            (
+                "'redirect', @host = 'h', @port = 1",
+                FaultKind::Redirect {
+                    host: "h".into(),
+                    port: 1,
+                },
+            ),
+        ] {
+            let armed = request(&format!("EXEC sim.fault @kind = {arguments}"));
+            assert_eq!(armed, Ok(FaultRequest::Arm(Fault::once(kind))), "{arguments}");
+        }
+        for (word, wanted) in [
+            ("clear", FaultRequest::Clear),
+            ("release", FaultRequest::Release),
+            ("state", FaultRequest::State),
+        ] {
+            assert_eq!(request(&format!("EXEC sim.fault @kind = '{word}'")), Ok(wanted));
+        }
     }
 
     #[test]

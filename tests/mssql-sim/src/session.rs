@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use mssql_sim_engine::Session;
-use mssql_sim_engine::result::{Param, ResultSink, SinkClosed, SqlError};
-use mssql_sim_engine::value::Value;
+use mssql_sim_engine::result::{ColumnMeta, Param, ResultSink, SinkClosed, SqlError};
+use mssql_sim_engine::value::{SqlType, Value};
+use mssql_sim_engine::{Session, Watch};
 
 use crate::exec_call::{self, ExecCall};
 use crate::faults::{self, FaultKind, FaultRequest};
@@ -67,6 +68,11 @@ impl ClientSession {
                 error,
             }),
         }
+    }
+
+    /// Gives the engine a way to see that the client wants no more of what runs.
+    pub(crate) fn watch(&mut self, watch: Watch) -> Result<(), SqlError> {
+        self.session.watch(watch)
     }
 
     pub(crate) fn database(&self) -> &str {
@@ -298,6 +304,7 @@ impl ClientSession {
 
     /// Runs a text on the engine, behind the faults that wait for it, and tells the client of transactions.
     fn run(&mut self, text: &str, params: &[Param], response: &mut Response<'_>) -> Result<(), SinkClosed> {
+        let mut older = false;
         while let Some(fault) = self.shared.faults.take_for_request(&self.login.user, text) {
             match fault {
                 FaultKind::Error { number, message } => {
@@ -309,6 +316,17 @@ impl ClientSession {
                     let error = messages::injected(number, message.as_deref(), self.session.spid(), &self.login.user);
                     return response.error(&error);
                 }
+                FaultKind::LockWait => {
+                    if let Some(error) = self.wait_for_lock(response)? {
+                        return response.error(&error);
+                    }
+                }
+                FaultKind::OlderCopy { entries } => {
+                    if let Err(error) = self.session.show_older(Some(entries)) {
+                        return response.error(&error);
+                    }
+                    older = true;
+                }
                 FaultKind::SqlBefore { database, sql } => {
                     if let Err(error) = self.shared.run_as_admin(database.as_deref(), &sql) {
                         let text = format!("the batch of sql_before failed: {error}");
@@ -318,9 +336,30 @@ impl ClientSession {
                 _ => {}
             }
         }
-        self.session.execute(text, params, response)?;
+        let result = self.session.execute(text, params, response);
+        if older {
+            // Nothing of the storage is asked when the session goes back to what there is.
+            let _ = self.session.show_older(None);
+        }
+        result?;
         self.announce_transaction(text, response);
         Ok(())
+    }
+
+    /// Waits for the lock of a fault: until it is released, `SET LOCK_TIMEOUT` runs out, or the client wants no more.
+    fn wait_for_lock(&mut self, response: &mut Response<'_>) -> Result<Option<SqlError>, SinkClosed> {
+        let deadline = self.session.lock_timeout().map(|timeout| Instant::now() + timeout);
+        let lock = self.shared.faults.block();
+        while !lock.is_released() {
+            if deadline.is_some_and(|at| Instant::now() >= at) {
+                let mut error = messages::injected(1222, None, self.session.spid(), &self.login.user);
+                error.state = 51;
+                return Ok(Some(error));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+            response.still_wanted()?;
+        }
+        Ok(None)
     }
 
     /// Tells the client of a transaction that `text` began or ended.
@@ -397,6 +436,18 @@ impl ClientSession {
         match call.and_then(|call| faults::parse_request(&call)) {
             Ok(FaultRequest::Arm(fault)) => self.shared.faults.arm(fault),
             Ok(FaultRequest::Clear) => self.shared.faults.clear(),
+            Ok(FaultRequest::Release) => self.shared.faults.release(),
+            Ok(FaultRequest::State) => {
+                let columns = ["waiting", "blocked"].map(|name| ColumnMeta {
+                    name: name.to_owned(),
+                    ty: SqlType::Int,
+                    nullable: false,
+                });
+                response.columns(&columns)?;
+                let counts = [self.shared.faults.waiting(), self.shared.faults.blocked()];
+                response.row(&counts.map(|count| Value::Int(count as i64)))?;
+                response.statement_done(Some(1))?;
+            }
             Err(text) => return response.error(&messages::refused(text)),
         }
         response.return_status(0)

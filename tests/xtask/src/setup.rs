@@ -50,11 +50,13 @@ const PACKAGES: [Package; 5] = [
 ];
 
 /// Python packages that the tests use as independent peers, pinned.
-const PYTHON_PEERS: [&str; 4] = [
+const PYTHON_PEERS: [&str; 5] = [
     "deltalake==1.6.6",
     "pyarrow==26.0.1",
     "python-tds==1.17.1",
     "pyOpenSSL==26.4.0",
+    // It brings Microsoft's ODBC driver 18.
+    "mssql-python==1.16.0",
 ];
 
 /// Installs what is missing.
@@ -122,7 +124,7 @@ fn python() -> Result<()> {
     let wanted = PYTHON_PEERS.join("\n");
     let stamp = venv.join("sluice-peers.txt");
     if std::fs::read_to_string(&stamp).is_ok_and(|text| text == wanted)
-        && succeeds(&python_text, &["-c", "import deltalake, pytds, OpenSSL"])
+        && succeeds(&python_text, &["-c", "import deltalake, pytds, OpenSSL, mssql_python"])
     {
         return Ok(());
     }

@@ -12,8 +12,11 @@ pub use properties::global;
 
 use crate::{
     catalog::{Action, Catalog, Table, User},
+    cdc::Lsn,
+    clock::Moment,
     database::Database,
     engine::Engine,
+    interrupt::Interrupt,
 };
 
 /// The surroundings of one statement.
@@ -34,10 +37,14 @@ pub struct StatementContext {
     pub last_error: i64,
     /// The last identity value of the session.
     pub identity: Option<i64>,
-    /// Local ticks when the statement began: every clock function of it answers the same.
-    pub now_local: i64,
-    pub now_utc: i64,
+    /// When the statement began: every clock function of it answers the same.
+    pub now: Moment,
     pub lock_timeout_ms: i64,
+    /// The newest LSN that the user is shown, when it is not the newest that there is: an older copy of the database.
+    pub as_of: Option<Lsn>,
+    /// Under SNAPSHOT isolation in a database that does not allow it.
+    pub snapshot_refused: bool,
+    pub(crate) interrupt: Interrupt,
 }
 
 thread_local! {
@@ -51,6 +58,16 @@ impl StatementContext {
     /// Enters the context on this thread.
     pub fn enter(self: &Arc<Self>) -> Entered {
         Entered(CURRENT.with(|slot| slot.borrow_mut().replace(Arc::clone(self))))
+    }
+
+    /// The last entry of `cdc.lsn_time_mapping` that the user is shown.
+    pub fn max_lsn(&self) -> Option<Lsn> {
+        let newest = self.database.cdc.lock().max_lsn;
+        match self.as_of {
+            // An older copy from before the first entry has none.
+            Some(as_of) => newest.map(|l| l.min(as_of)).filter(|l| *l > Lsn::ZERO),
+            None => newest,
+        }
     }
 
     /// The database user of the login; none for the sysadmin, who is `dbo`.

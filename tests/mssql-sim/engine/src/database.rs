@@ -19,7 +19,8 @@ use rusqlite::{Connection, OptionalExtension, Result, params};
 use crate::{
     catalog::{Catalog, DBO, Object, SETTINGS_ID, Schema, Settings, User, put},
     cdc::{Lsn, LsnClock},
-    functions::{now_local, register},
+    clock::{ServerClock, system_ticks},
+    functions::register,
     gate::Gate,
 };
 
@@ -30,7 +31,7 @@ pub struct CdcState {
     pub max_lsn: Option<Lsn>,
     /// Low endpoint of every capture instance that capture has reached, by change table id.
     pub starts: HashMap<i64, Lsn>,
-    /// Local ticks of the last entry, for idle entries.
+    /// When the last entry was made, in ticks of the system's clock, for idle entries.
     pub last_entry: i64,
     /// The last captured transaction.
     pub captured_tx: i64,
@@ -43,8 +44,7 @@ pub struct Database {
     pub name: String,
     /// Local ticks.
     pub created: i64,
-    /// Minutes that local time is ahead of UTC.
-    pub utc_offset_minutes: i16,
+    time: Arc<ServerClock>,
     /// Held by the one session that writes the tables.
     pub gate: Gate,
     /// Held by whoever writes the change tables.
@@ -69,7 +69,7 @@ CREATE TABLE IF NOT EXISTS main._sim_log(
     seq INTEGER PRIMARY KEY, tx INTEGER NOT NULL, object_id INTEGER NOT NULL, op INTEGER NOT NULL, lsn BLOB NOT NULL, data BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS main._sim_tx(
     tx INTEGER PRIMARY KEY, lsn BLOB NOT NULL, begin_lsn BLOB NOT NULL, begin_time INTEGER NOT NULL, end_time INTEGER NOT NULL,
-    first_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL);
+    first_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL, committed INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE IF NOT EXISTS main._sim_identity(object_id INTEGER PRIMARY KEY, value INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS main._sim_lock(n INTEGER NOT NULL);
 ";
@@ -89,7 +89,7 @@ impl Database {
         id: i64,
         name: &str,
         created: i64,
-        utc_offset_minutes: i16,
+        time: Arc<ServerClock>,
         durable: bool,
     ) -> Result<Arc<Database>> {
         let main_file = dir.join(format!("{id}.mdf.sqlite"));
@@ -97,6 +97,7 @@ impl Database {
         let conn = connect_files(&main_file, &cdc_file, durable)?;
         conn.execute_batch(MAIN_SCHEMA)?;
         conn.execute_batch(CDC_SCHEMA)?;
+        add_commit_times(&conn)?;
         if conn.query_row("SELECT count(*) FROM main._sim_object", [], |r| r.get::<_, i64>(0))? == 0 {
             conn.execute_batch("BEGIN; INSERT INTO main._sim_lock VALUES (0);")?;
             put(&conn, 1, SETTINGS_ID, &Object::Settings(Settings::default()))?;
@@ -137,16 +138,16 @@ impl Database {
         let mut state = CdcState::default();
         let mut last = Lsn::ZERO;
         if let Some(table) = version.table(Some("cdc"), "lsn_time_mapping") {
-            let entry: Option<(Vec<u8>, i64)> = conn
+            let entry: Option<Vec<u8>> = conn
                 .query_row(
-                    &format!("SELECT c1, c3 FROM {} ORDER BY c1 DESC LIMIT 1", table.sql_name()),
+                    &format!("SELECT c1 FROM {} ORDER BY c1 DESC LIMIT 1", table.sql_name()),
                     [],
-                    |r| Ok((r.get(0)?, r.get(1)?)),
+                    |r| r.get(0),
                 )
                 .optional()?;
-            if let Some((lsn, at)) = entry {
+            if let Some(lsn) = entry {
                 state.max_lsn = Some(Lsn::of(&lsn));
-                state.last_entry = at;
+                state.last_entry = system_ticks();
                 last = Lsn::of(&lsn);
             }
         }
@@ -184,7 +185,7 @@ impl Database {
             id,
             name: name.to_owned(),
             created,
-            utc_offset_minutes,
+            time,
             gate: Gate::default(),
             cdc_gate: Gate::default(),
             cdc: Mutex::new(state),
@@ -219,7 +220,7 @@ impl Database {
 
     /// Local time now, in ticks.
     pub fn now(&self) -> i64 {
-        now_local(self.utc_offset_minutes).0
+        self.time.now().local
     }
 
     /// The commit time of an entry of `cdc.lsn_time_mapping`.
@@ -230,20 +231,34 @@ impl Database {
         self.ask_mapping("SELECT c3 FROM {} WHERE c1 = ?1", params![lsn.0.as_slice()])
     }
 
-    /// The LSN that `sys.fn_cdc_map_time_to_lsn` answers for a relational operator of its four.
+    /// The LSN that `sys.fn_cdc_map_time_to_lsn` answers for a relational operator of its four, among the
+    /// entries up to `newest`.
     ///
     /// # Errors
     /// SQLite's.
-    pub fn lsn_at(&self, relation: &str, ticks: i64) -> Result<Option<Lsn>> {
-        let query = match relation.to_ascii_lowercase().as_str() {
-            "smallest greater than" => "SELECT min(c1) FROM {} WHERE c3 > ?1",
-            "smallest greater than or equal" => "SELECT min(c1) FROM {} WHERE c3 >= ?1",
-            "largest less than" => "SELECT max(c1) FROM {} WHERE c3 < ?1",
-            "largest less than or equal" => "SELECT max(c1) FROM {} WHERE c3 <= ?1",
+    pub fn lsn_at(&self, relation: &str, ticks: i64, newest: Option<Lsn>) -> Result<Option<Lsn>> {
+        let (edge, compared) = match relation.to_ascii_lowercase().as_str() {
+            "smallest greater than" => ("min", ">"),
+            "smallest greater than or equal" => ("min", ">="),
+            "largest less than" => ("max", "<"),
+            "largest less than or equal" => ("max", "<="),
             _ => return Ok(None),
         };
-        let found: Option<Option<Vec<u8>>> = self.ask_mapping(query, params![ticks])?;
+        let newest = newest.unwrap_or(Lsn([0xFF; 10]));
+        let query = format!("SELECT {edge}(c1) FROM {{}} WHERE c3 {compared} ?1 AND c1 <= ?2");
+        let found: Option<Option<Vec<u8>>> = self.ask_mapping(&query, params![ticks, newest.0.as_slice()])?;
         Ok(found.flatten().map(|l| Lsn::of(&l)))
+    }
+
+    /// The entry of `cdc.lsn_time_mapping` that so many others have followed; zero when there are not as many.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn entry_before(&self, entries: u64) -> Result<Lsn> {
+        let skip = i64::try_from(entries).unwrap_or(i64::MAX);
+        let found: Option<Vec<u8>> =
+            self.ask_mapping("SELECT c1 FROM {} ORDER BY c1 DESC LIMIT 1 OFFSET ?1", params![skip])?;
+        Ok(found.map_or(Lsn::ZERO, |l| Lsn::of(&l)))
     }
 
     fn ask_mapping<T: rusqlite::types::FromSql>(
@@ -276,6 +291,20 @@ impl Database {
             }
         }
         Ok(())
+    }
+}
+
+/// Files of earlier versions lack the column that the lag of capture is measured by.
+fn add_commit_times(conn: &Connection) -> Result<()> {
+    let there: bool = conn.query_row(
+        "SELECT count(*) FROM main.pragma_table_info('_sim_tx') WHERE name = 'committed'",
+        [],
+        |r| r.get::<_, i64>(0).map(|n| n > 0),
+    )?;
+    if there {
+        Ok(())
+    } else {
+        conn.execute_batch("ALTER TABLE main._sim_tx ADD COLUMN committed INTEGER NOT NULL DEFAULT 0")
     }
 }
 

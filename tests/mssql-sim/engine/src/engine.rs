@@ -16,48 +16,13 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     catalog::same_name,
-    cdc::agent,
+    cdc::{Lsn, agent},
+    clock::{ServerClock, Zone},
     database::Database,
     error::{SqlResult, cannot_open_database, login_failed, sql_error, storage_fault},
     exec::Session,
-    functions::now_local,
+    version::ServerVersion,
 };
-
-/// Which SQL Server the stand-in shows itself as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum ServerVersion {
-    /// SQL Server 2016 (13.0).
-    V2016,
-    /// SQL Server 2017 (14.0).
-    V2017,
-    /// SQL Server 2019 (15.0).
-    V2019,
-    /// SQL Server 2022 (16.0).
-    #[default]
-    V2022,
-}
-
-impl ServerVersion {
-    /// `SERVERPROPERTY('ProductVersion')`.
-    pub fn product_version(self) -> &'static str {
-        match self {
-            ServerVersion::V2016 => "13.0.6300.2",
-            ServerVersion::V2017 => "14.0.3456.2",
-            ServerVersion::V2019 => "15.0.4360.2",
-            ServerVersion::V2022 => "16.0.4135.4",
-        }
-    }
-
-    /// The year in `@@VERSION`.
-    pub fn year(self) -> u32 {
-        match self {
-            ServerVersion::V2016 => 2016,
-            ServerVersion::V2017 => 2017,
-            ServerVersion::V2019 => 2019,
-            ServerVersion::V2022 => 2022,
-        }
-    }
-}
 
 /// How a server is opened.
 #[derive(Debug, Clone)]
@@ -68,8 +33,9 @@ pub struct EngineOptions {
     pub admin_user: String,
     /// Its password.
     pub admin_password: String,
-    /// How long after its commit a transaction is captured; 0 means that it is when COMMIT returns.
-    pub capture_lag: Duration,
+    /// How long after its commit a transaction is captured; 0 means that it is when COMMIT returns. `None` is the version's
+    /// own: 20 s for Azure SQL Database, 0 for the others.
+    pub capture_lag: Option<Duration>,
     /// How long a quiet database waits for an idle entry in `cdc.lsn_time_mapping`.
     pub idle_interval: Duration,
     /// How often the cleanup job runs.
@@ -78,10 +44,8 @@ pub struct EngineOptions {
     pub server_name: String,
     /// Which SQL Server it shows itself as.
     pub version: ServerVersion,
-    /// Minutes that the server's clock is ahead of UTC.
-    pub utc_offset_minutes: i16,
-    /// Windows name of the zone, as `CURRENT_TIMEZONE_ID()` answers on 2022.
-    pub time_zone: String,
+    /// The zone of the server's clock. Azure SQL Database knows only UTC.
+    pub time_zone: Zone,
 }
 
 impl Default for EngineOptions {
@@ -90,13 +54,12 @@ impl Default for EngineOptions {
             data_dir: None,
             admin_user: "sa".into(),
             admin_password: String::new(),
-            capture_lag: Duration::ZERO,
+            capture_lag: None,
             idle_interval: Duration::from_secs(300),
             cleanup_interval: Duration::from_secs(60),
             server_name: "MSSQL-SIM".into(),
             version: ServerVersion::default(),
-            utc_offset_minutes: 0,
-            time_zone: "UTC".into(),
+            time_zone: Zone::fixed(0),
         }
     }
 }
@@ -120,6 +83,9 @@ pub enum OpenError {
         /// What SQLite says.
         source: rusqlite::Error,
     },
+    /// A zone that the version cannot have.
+    #[error("the clock of Azure SQL Database is UTC, not {0:?}; leave the time zone out or choose another version")]
+    AzureZone(String),
     /// The capture thread did not start.
     #[error("cannot start the capture thread: {0}")]
     Thread(std::io::Error),
@@ -128,9 +94,12 @@ pub enum OpenError {
 /// A running server. Dropping the last handle stops capture.
 pub struct Engine {
     pub(crate) options: EngineOptions,
+    pub(crate) clock: Arc<ServerClock>,
     pub(crate) databases: RwLock<BTreeMap<i64, Arc<Database>>>,
     /// Open sessions by database, for DROP DATABASE.
     pub(crate) sessions: Mutex<HashMap<i64, usize>>,
+    /// Logins that are shown an older copy of a database: its last LSN, by database and login in lower case.
+    older: Mutex<HashMap<(i64, String), Lsn>>,
     registry: Mutex<Connection>,
     dir: PathBuf,
     spids: AtomicI64,
@@ -144,6 +113,9 @@ impl Engine {
     /// # Errors
     /// [`OpenError`] when the folder or a file in it cannot be used.
     pub fn open(options: EngineOptions) -> Result<Arc<Engine>, OpenError> {
+        if options.version.is_azure() && options.time_zone != Zone::fixed(0) {
+            return Err(OpenError::AzureZone(options.time_zone.id().to_owned()));
+        }
         let (dir, temporary) = match &options.data_dir {
             Some(dir) => {
                 std::fs::create_dir_all(dir).map_err(|source| OpenError::Folder {
@@ -175,7 +147,8 @@ impl Engine {
                  CREATE TABLE IF NOT EXISTS logins(name TEXT PRIMARY KEY COLLATE NOCASE, salt BLOB NOT NULL, hash BLOB NOT NULL);",
             )
             .map_err(storage)?;
-        let created = now_local(options.utc_offset_minutes).0;
+        let clock = Arc::new(ServerClock::new(options.time_zone.clone()));
+        let created = clock.now().local;
         for (id, name) in [(1, "master"), (2, "tempdb"), (3, "model"), (4, "msdb")] {
             registry
                 .execute(
@@ -195,21 +168,16 @@ impl Engine {
         };
         let mut databases = BTreeMap::new();
         for (id, name, created) in known {
-            let database = Database::open(
-                &dir,
-                id,
-                &name,
-                created,
-                options.utc_offset_minutes,
-                temporary.is_none(),
-            )
-            .map_err(storage)?;
+            let database =
+                Database::open(&dir, id, &name, created, Arc::clone(&clock), temporary.is_none()).map_err(storage)?;
             databases.insert(id, database);
         }
         let engine = Arc::new_cyclic(|me| Engine {
             options,
+            clock,
             databases: RwLock::new(databases),
             sessions: Mutex::new(HashMap::new()),
+            older: Mutex::new(HashMap::new()),
             registry: Mutex::new(registry),
             dir,
             spids: AtomicI64::new(50),
@@ -245,6 +213,37 @@ impl Engine {
             return Err(cannot_open_database(name));
         }
         Ok(session)
+    }
+
+    /// The clock of the server, which may be set.
+    pub fn clock(&self) -> &ServerClock {
+        &self.clock
+    }
+
+    /// How long capture stays behind a commit.
+    pub(crate) fn capture_lag(&self) -> Duration {
+        self.options
+            .capture_lag
+            .unwrap_or_else(|| self.options.version.default_capture_lag())
+    }
+
+    /// Shows a login CDC of a database as of an LSN, or as it is.
+    pub(crate) fn show_older(&self, database: i64, login: &str, as_of: Option<Lsn>) {
+        let key = (database, login.to_lowercase());
+        let mut older = self.older.lock();
+        match as_of {
+            Some(lsn) => older.insert(key, lsn),
+            None => older.remove(&key),
+        };
+    }
+
+    /// The LSN up to which a login is shown CDC of a database, if it is shown an older copy.
+    pub(crate) fn older_copy(&self, database: &Database, login: &str) -> Option<Lsn> {
+        let older = self.older.lock();
+        if older.is_empty() {
+            return None;
+        }
+        older.get(&(database.id, login.to_lowercase())).copied()
     }
 
     /// A database by name.
@@ -301,9 +300,9 @@ impl Engine {
             return Err(error);
         }
         let id = databases.keys().max().map_or(5, |id| id + 1);
-        let created = now_local(self.options.utc_offset_minutes).0;
+        let created = self.clock.now().local;
         let durable = self.options.data_dir.is_some();
-        let database = Database::open(&self.dir, id, name, created, self.options.utc_offset_minutes, durable)
+        let database = Database::open(&self.dir, id, name, created, Arc::clone(&self.clock), durable)
             .map_err(|e| storage_fault(&e))?;
         self.registry
             .lock()

@@ -3,7 +3,7 @@
 //! Numbers and texts are those of `sys.messages`; a stand-in that words them otherwise would let a client's parsing pass
 //! here and fail there.
 
-use crate::result::SqlError;
+use crate::{result::SqlError, version::ServerVersion};
 
 /// A statement's result inside the engine.
 pub type SqlResult<T> = Result<T, SqlError>;
@@ -32,6 +32,43 @@ pub fn not_supported(what: &str) -> SqlError {
         102,
         15,
         format!("Incorrect syntax near '{what}'. (mssql-sim does not support it.)"),
+    )
+}
+
+/// A name of another database's object: 40515 in Azure SQL Database, and not in the stand-in otherwise.
+pub fn other_database(version: ServerVersion, name: &str) -> SqlError {
+    if version.is_azure() {
+        sql_error(
+            40515,
+            15,
+            format!(
+                "Reference to database and/or server name in '{name}' is not supported in this version of SQL Server."
+            ),
+        )
+    } else {
+        not_supported(name)
+    }
+}
+
+/// 3952: data read under SNAPSHOT isolation where the database does not allow it.
+pub fn snapshot_not_allowed(database: &str) -> SqlError {
+    sql_error(
+        3952,
+        16,
+        format!(
+            "Snapshot isolation transaction failed accessing database '{database}' because snapshot isolation is not allowed in this database. Use ALTER DATABASE to allow snapshot isolation."
+        ),
+    )
+}
+
+/// 271: a computed column in a place that takes a value.
+pub fn computed_not_modified(column: &str) -> SqlError {
+    sql_error(
+        271,
+        16,
+        format!(
+            "The column \"{column}\" cannot be modified because it is either a computed column or is the result of a UNION operator."
+        ),
     )
 }
 

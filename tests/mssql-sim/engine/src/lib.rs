@@ -9,6 +9,7 @@
 mod bind;
 mod catalog;
 mod cdc;
+mod clock;
 mod context;
 mod database;
 mod engine;
@@ -16,11 +17,16 @@ mod error;
 mod exec;
 mod functions;
 mod gate;
+mod interrupt;
 mod parse;
 pub mod result;
 mod types;
 pub mod value;
+mod version;
 
 pub use cdc::Lsn;
-pub use engine::{Engine, EngineOptions, OpenError, ServerVersion};
+pub use clock::{ServerClock, UnknownZone, Zone};
+pub use engine::{Engine, EngineOptions, OpenError};
 pub use exec::Session;
+pub use interrupt::Watch;
+pub use version::ServerVersion;

@@ -3,7 +3,9 @@
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::RecvFlags;
 use rustls::{ServerConfig, ServerConnection};
 
@@ -31,6 +33,8 @@ pub(crate) struct Transport {
     received: Vec<u8>,
     /// Bytes of `received` already used.
     used: usize,
+    /// Whether an attention was received together with the request that was read last.
+    ahead: Arc<AtomicBool>,
     scratch: Vec<u8>,
 }
 
@@ -42,6 +46,7 @@ impl Transport {
             tls: None,
             received: Vec::new(),
             used: 0,
+            ahead: Arc::default(),
             scratch: vec![0; READ_BYTES],
         })
     }
@@ -143,6 +148,7 @@ impl Transport {
                 last = header;
             }
             if last.status & STATUS_IGNORE == 0 {
+                self.note_ahead();
                 return Ok(Some(Message {
                     kind: first.kind,
                     status: first.status,
@@ -164,9 +170,29 @@ impl Transport {
         let pending = &self.received[self.used..];
         if pending.len() >= HEADER_LEN && pending[0] == kind::ATTENTION {
             self.used += HEADER_LEN;
+            self.note_ahead();
             return Ok(true);
         }
+        self.note_ahead();
         Ok(false)
+    }
+
+    fn note_ahead(&self) {
+        let attention = self.received.get(self.used) == Some(&kind::ATTENTION);
+        self.ahead.store(attention, Ordering::Relaxed);
+    }
+
+    /// A look at whether anything has come from the client, for somebody who cannot read it.
+    pub(crate) fn arrivals(&self) -> io::Result<Arc<dyn Fn() -> bool + Send + Sync>> {
+        let stream = self.stream.try_clone()?;
+        let ahead = Arc::clone(&self.ahead);
+        Ok(Arc::new(move || {
+            if ahead.load(Ordering::Relaxed) {
+                return true;
+            }
+            let mut descriptors = [PollFd::new(&stream, PollFlags::IN)];
+            rustix::event::poll(&mut descriptors, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+        }))
     }
 
     /// Sends bytes that are packets already.

@@ -134,6 +134,30 @@ async fn data_outlives_the_process_however_it_ends() {
     assert_eq!(count(&process, &certificate, orders).await, second);
 }
 
+#[tokio::test]
+async fn its_version_and_its_zone_are_chosen() {
+    let folder = tempfile::tempdir().unwrap();
+    let certificate = folder.path().join("cert.pem");
+    let common = ["--cert-out", certificate.to_str().unwrap(), "--workload", "shop"];
+    let with = |more: &[&'static str]| -> Process { start(&[&common[..], more].concat()) };
+    let process = with(&["--version", "2025", "--time-zone", "W. Europe Standard Time"]);
+    let major = "SELECT CAST(CAST(SERVERPROPERTY('ProductMajorVersion') AS nvarchar(10)) AS int)";
+    assert_eq!(count(&process, &certificate, major).await, 17);
+    let summer = "EXEC sim.clock @utc = N'2026-07-01T12:00:00Z'; SELECT DATEPART(TZOFFSET, SYSDATETIMEOFFSET())";
+    assert_eq!(count(&process, &certificate, summer).await, 120);
+    let winter = "EXEC sim.clock @utc = N'2026-01-01T12:00:00Z'; SELECT DATEPART(TZOFFSET, SYSDATETIMEOFFSET())";
+    assert_eq!(count(&process, &certificate, winter).await, 60);
+    let process = with(&["--version", "azure", "--capture-lag", "0ms"]);
+    let edition = "SELECT CAST(SERVERPROPERTY('EngineEdition') AS int)";
+    assert_eq!(count(&process, &certificate, edition).await, 5);
+    let output = command(&["--version", "azure", "--time-zone", "Europe/Berlin"])
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("the clock of Azure SQL Database is UTC"), "{error}");
+}
+
 #[test]
 fn it_leaves_with_its_parent() {
     let mut process = start(&["--exit-with-parent"]);

@@ -217,6 +217,18 @@ pub fn select(table: &str) -> String {
     format!("SELECT {} FROM dbo.{table} ORDER BY id", names.join(", "))
 }
 
+/// The rows that a Python peer printed: cells behind `=`, or NULL.
+pub fn rows(out: &str) -> Vec<Vec<Option<String>>> {
+    out.lines()
+        .filter_map(|line| line.strip_prefix("row\t"))
+        .map(|line| {
+            line.split('\t')
+                .map(|cell| cell.strip_prefix('=').map(str::to_owned))
+                .collect()
+        })
+        .collect()
+}
+
 /// `ä*9000` stands for 9,000 of them.
 pub fn expand(expected: &str) -> String {
     match expected.split_once('*') {

@@ -114,6 +114,87 @@ async fn a_deadlock_is_1205_and_takes_the_transaction() {
     assert!(matches!(read(&mut client, TEN).await, (10, None)));
 }
 
+async fn run(client: &mut Client<Compat<TcpStream>>, sql: &str) {
+    client.simple_query(sql).await.unwrap().into_results().await.unwrap();
+}
+
+/// Until so many requests wait behind the lock of a fault.
+async fn until_blocked(sim: &Sim, count: usize) {
+    let patience = Instant::now() + Duration::from_secs(30);
+    while sim.server.faults().blocked() != count {
+        assert!(
+            Instant::now() < patience,
+            "{} are blocked",
+            sim.server.faults().blocked()
+        );
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_waits_behind_a_lock_until_it_is_released() {
+    let sim = sim();
+    let mut client = sim.tiberius("probe").await;
+    arm(&sim, "@kind = N'lock_wait', @match = N'dbo.ten'").await;
+    let waiting = tokio::spawn(async move { read(&mut client, TEN).await.0 });
+    until_blocked(&sim, 1).await;
+    let mut other = sim.tiberius("probe").await;
+    assert!(matches!(read(&mut other, TEN).await, (10, None)), "only one is blocked");
+    let mut admin = sim.tiberius("master").await;
+    let state = admin.simple_query("EXEC sim.fault @kind = N'state'").await.unwrap();
+    let row = state.into_row().await.unwrap().unwrap();
+    assert_eq!(
+        (row.get::<i32, _>("waiting"), row.get::<i32, _>("blocked")),
+        (Some(0), Some(1))
+    );
+    arm(&sim, "@kind = N'release'").await;
+    assert_eq!(waiting.await.unwrap(), 10);
+    until_blocked(&sim, 0).await;
+}
+
+#[tokio::test]
+async fn a_lock_timeout_is_1222_and_leaves_the_transaction_open() {
+    let sim = sim();
+    let mut client = sim.tiberius("probe").await;
+    run(
+        &mut client,
+        "SET LOCK_TIMEOUT 10; BEGIN TRAN; DELETE FROM dbo.ten WHERE n = 1",
+    )
+    .await;
+    arm(&sim, "@kind = N'lock_wait', @match = N'dbo.ten'").await;
+    let (_, error) = read(&mut client, TEN).await;
+    let error = error.unwrap();
+    assert_eq!(error.code(), Some(1222), "{error}");
+    assert!(
+        error.to_string().contains("Lock request time out period exceeded."),
+        "{error}"
+    );
+    assert!(
+        matches!(read(&mut client, TEN).await, (9, None)),
+        "the transaction goes on"
+    );
+    run(&mut client, "ROLLBACK").await;
+    assert!(matches!(read(&mut client, TEN).await, (10, None)));
+}
+
+#[tokio::test]
+async fn a_request_is_shown_an_older_copy_once() {
+    let sim = sim();
+    sim.script(
+        "USE probe\nGO\nEXEC sys.sp_cdc_enable_db\nGO\nEXEC sys.sp_cdc_enable_table N'dbo', N'ten', NULL\nGO\n\
+         INSERT dbo.ten VALUES (11)\nGO\nINSERT dbo.ten VALUES (12)",
+    );
+    let mut client = sim.tiberius("probe").await;
+    let changes = "SELECT n FROM cdc.dbo_ten_CT WHERE [__$start_lsn] <= sys.fn_cdc_get_max_lsn()";
+    arm(
+        &sim,
+        "@kind = N'older_copy', @entries = 1, @match = N'fn_cdc_get_max_lsn'",
+    )
+    .await;
+    assert!(matches!(read(&mut client, changes).await, (1, None)));
+    assert!(matches!(read(&mut client, changes).await, (2, None)));
+}
+
 #[tokio::test]
 async fn logins_are_refused_as_often_as_asked() {
     let sim = sim();

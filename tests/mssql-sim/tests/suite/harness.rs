@@ -124,7 +124,30 @@ pub fn run(command: &mut Command, input: &str) -> Output {
     output
 }
 
-/// The interpreter of a virtual environment that has python-tds: `$SLUICE_PY_VENV`, or `target/pyenv`, which is made
+/// Runs a test of a Python peer: a script beside the tests, which says "passed" at its end. What it printed.
+pub fn peer(sim: &Sim, script: &str, test: &str, input: &str) -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite").join(script);
+    let mut command = Command::new(python());
+    command
+        .arg(script)
+        .arg(test)
+        .arg(sim.port().to_string())
+        .arg(sim.certificate());
+    command
+        .env("SIM_USER", USER)
+        .env("SIM_PASSWORD", PASSWORD)
+        .env("PYTHONIOENCODING", "utf-8");
+    let output = run(&mut command, input);
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(output.status.success(), "{test}:\n{out}\n{err}");
+    assert!(out.contains("passed"), "{test} ended without saying so:\n{out}\n{err}");
+    out.into_owned()
+}
+
+/// The interpreter of a virtual environment that has python-tds and mssql-python: `$SLUICE_PY_VENV`, or `target/pyenv`, which is made
 /// when it is not there.
 pub fn python() -> &'static Path {
     static PYTHON: OnceLock<PathBuf> = OnceLock::new();
@@ -142,13 +165,18 @@ pub fn python() -> &'static Path {
             must(Command::new("python3").args(["-m", "venv"]).arg(&venv));
         }
         let ready = Command::new(&python)
-            .args(["-c", "import pytds, OpenSSL"])
+            .args(["-c", "import pytds, OpenSSL, mssql_python"])
             .output()
             .unwrap()
             .status
             .success();
         if !ready {
-            must(Command::new(&python).args(["-m", "pip", "install", "--quiet", "python-tds==1.17.1", "pyOpenSSL"]));
+            let peers = ["python-tds==1.17.1", "pyOpenSSL", "mssql-python==1.16.0"];
+            must(
+                Command::new(&python)
+                    .args(["-m", "pip", "install", "--quiet"])
+                    .args(peers),
+            );
         }
         python
     })

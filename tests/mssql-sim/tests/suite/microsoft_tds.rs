@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mssql_sim::faults::{Fault, FaultKind};
 use mssql_tds::connection::client_context::ClientContext;
 use mssql_tds::connection::tds_client::{ExecuteOptions, ResultSet, StatementResult, TdsClient};
 use mssql_tds::connection_provider::tds_connection_provider::TdsConnectionProvider;
@@ -235,14 +236,46 @@ async fn a_statement_that_works_and_one_that_waits_are_both_cancelled() {
 async fn a_time_limit_sends_an_attention_and_the_connection_lives() {
     let sim = Sim::with_probe();
     let mut client = client(&sim, "probe").await;
-    let result = client
-        .execute("WAITFOR DELAY '00:01:00'".into(), ExecuteOptions::new().timeout_secs(1))
-        .await;
-    assert!(matches!(result, Err(Error::TimeoutError(_))), "{result:?}");
-    // The driver gives a connection up when its attention is not answered.
-    assert!(!client.is_connection_dead());
-    client.execute("SELECT 5".into(), ()).await.unwrap();
-    assert_eq!(rows(&mut client).await, [[ColumnValues::Int(5)]]);
+    let endless =
+        "FROM sys.all_columns a, sys.all_columns b, dbo.n c, dbo.n d, dbo.n e, dbo.n f WHERE c.n + d.n + e.n + f.n < 0";
+    client
+        .execute(
+            "CREATE TABLE dbo.n (n int NOT NULL); CREATE TABLE dbo.m (n int NOT NULL)".into(),
+            (),
+        )
+        .await
+        .unwrap();
+    client.close_query().await.unwrap();
+    sim.server.faults().arm(Fault {
+        matching: Some("behind_a_lock".into()),
+        ..Fault::once(FaultKind::LockWait)
+    });
+    let numbers: Vec<String> = (0..500).map(|n| format!("({n})")).collect();
+    client
+        .execute(format!("INSERT dbo.n VALUES {}", numbers.join(",")), ())
+        .await
+        .unwrap();
+    client.close_query().await.unwrap();
+    for text in [
+        "WAITFOR DELAY '00:10:00'".to_owned(),
+        "WHILE 1 = 1 SET NOCOUNT ON".to_owned(),
+        format!("SELECT c.n {endless}"),
+        format!("SELECT COUNT(*) {endless}"),
+        format!("INSERT dbo.m SELECT c.n {endless}"),
+        "SELECT n FROM dbo.m AS behind_a_lock".to_owned(),
+    ] {
+        let options = ExecuteOptions::new().timeout_secs(1);
+        let mut result = client.execute(text.clone(), options).await.map(|_| ());
+        if result.is_ok() {
+            // The columns came before the time was up.
+            result = client.next_row().await.map(|_| ());
+        }
+        assert!(matches!(result, Err(Error::TimeoutError(_))), "{text}: {result:?}");
+        // The driver gives a connection up when its attention is not answered.
+        assert!(!client.is_connection_dead(), "{text}");
+        client.execute("SELECT 5".into(), ()).await.unwrap();
+        assert_eq!(rows(&mut client).await, [[ColumnValues::Int(5)]], "{text}");
+    }
 }
 
 #[tokio::test]

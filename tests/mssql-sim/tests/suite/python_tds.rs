@@ -1,31 +1,10 @@
 //! python-tds, with TLS by pyOpenSSL. Its script is `python_tds.py` beside this file.
 
-use std::path::Path;
-use std::process::Command;
-
 use crate::every_type::{self, Column};
-use crate::harness::{PASSWORD, Sim, USER, python, run};
+use crate::harness::{Sim, peer};
 
 fn python_tds(sim: &Sim, test: &str, input: &str) -> String {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/python_tds.py");
-    let mut command = Command::new(python());
-    command
-        .arg(script)
-        .arg(test)
-        .arg(sim.port().to_string())
-        .arg(sim.certificate());
-    command
-        .env("SIM_USER", USER)
-        .env("SIM_PASSWORD", PASSWORD)
-        .env("PYTHONIOENCODING", "utf-8");
-    let output = run(&mut command, input);
-    let (out, err) = (
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
-    assert!(output.status.success(), "{test}:\n{out}\n{err}");
-    assert!(out.contains("passed"), "{test} ended without saying so:\n{out}\n{err}");
-    out.into_owned()
+    peer(sim, "python_tds.py", test, input)
 }
 
 /// What python-tds makes of values: Python's times end at the microsecond.
@@ -45,16 +24,7 @@ fn it_reads_every_type() {
     sim.script(&format!("USE probe\nGO\n{}", every_type::create_script()));
     for (table, nullable) in [("every_type", true), ("every_type_nn", false)] {
         let out = python_tds(&sim, "select", &every_type::select(table));
-        let rows: Vec<Vec<Option<String>>> = out
-            .lines()
-            .filter_map(|line| line.strip_prefix("row\t"))
-            .map(|line| {
-                line.split('\t')
-                    .map(|cell| cell.strip_prefix('=').map(str::to_owned))
-                    .collect()
-            })
-            .collect();
-        every_type::check(&rows, nullable, adjust);
+        every_type::check(&every_type::rows(&out), nullable, adjust);
     }
 }
 

@@ -12,6 +12,7 @@ use crate::{
     functions::{DatePart, Func, aggregate_type},
     types::code_of,
     value::{Length, SqlType, Value},
+    version::ServerVersion,
 };
 
 impl Binder<'_> {
@@ -64,6 +65,9 @@ impl Binder<'_> {
                 | "FIRST_VALUE"
                 | "LAST_VALUE"
         ) {
+            if upper == "STRING_AGG" && self.ctx.engine.options.version < ServerVersion::V2017 {
+                return Err(unknown_function(name));
+            }
             return self.aggregate(&upper, &args, distinct, star, function, scope);
         }
         if star || distinct || function.over.is_some() {
@@ -200,7 +204,7 @@ impl Binder<'_> {
 
     /// A call of a function by name.
     pub(super) fn pure_call(&mut self, name: &str, args: Vec<Bound>) -> SqlResult<Bound> {
-        match Func::by_name(name, args.len())? {
+        match Func::by_name(name, args.len(), self.ctx.engine.options.version)? {
             Some(func) => self.call(func, args),
             None => Err(unknown_function(name)),
         }

@@ -182,14 +182,9 @@ impl Binder<'_> {
                 Ok(inner)
             }
             Expr::AtTimeZone { timestamp, time_zone } => {
+                let inner = self.expr(timestamp, scope)?;
                 let zone = self.expr(time_zone, scope)?;
-                match zone.value() {
-                    Some(Value::Text(t)) if t.eq_ignore_ascii_case("utc") => {
-                        let inner = self.expr(timestamp, scope)?;
-                        self.call(Func::AtUtc, vec![inner])
-                    }
-                    _ => Err(not_supported("AT TIME ZONE")),
-                }
+                self.call(Func::AtTimeZone, vec![inner, zone])
             }
             Expr::Subquery(query) => {
                 let bound = self.query(query, Some(scope))?;

@@ -6,11 +6,12 @@ use sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, Join, JoinConstraint, JoinOperator, TableAlias, TableFactor, TableWithJoins,
 };
 
-use super::{Binder, Scope, Source, SourceColumn, call::name_parts, query::CteFrame};
+use super::{Binder, Bound, Scope, Source, SourceColumn, call::name_parts, query::CteFrame};
 use crate::{
-    catalog::{CatalogView, Instance, Table, same_name, system_view},
+    catalog::{CatalogView, Instance, Storage, Table, same_name, system_view},
     cdc::Lsn,
-    error::{SqlResult, invalid_object, not_supported, sql_error},
+    error::{SqlResult, invalid_object, not_supported, other_database, sql_error},
+    parse::parse_expression,
     value::{SqlType, Value},
 };
 
@@ -202,9 +203,12 @@ impl Binder<'_> {
             }
             // Views of another database show that one; only the server's are the same everywhere.
             if elsewhere && !same_name(view.name, "databases") {
-                return Err(not_supported(&full));
+                return Err(other_database(self.ctx.engine.options.version, &full));
             }
             return Ok(self.view(view, alias, sources));
+        }
+        if elsewhere && self.ctx.engine.options.version.is_azure() {
+            return Err(other_database(self.ctx.engine.options.version, &full));
         }
         if elsewhere {
             return Err(match database.and_then(|db| self.ctx.engine.database(db)) {
@@ -224,13 +228,56 @@ impl Binder<'_> {
         };
         let x = self.alias();
         self.note_read(table.id, None);
-        sources.push(read_table(
-            &table,
-            &x,
-            alias.map(|a| a.name.value.as_str()),
-            self.ctx.catalog.schema_name(table.schema_id),
-        ));
-        Ok(format!("{} AS {x}", table.sql_name()))
+        sources.push(self.source(&table, &x, alias.map(|a| a.name.value.as_str()))?);
+        Ok(format!("{} AS {x}", self.rows_of(&table)))
+    }
+
+    /// What generated SQL reads for a table: all of it, or of CDC's tables what an older copy of the database has.
+    fn rows_of(&self, table: &Table) -> String {
+        let lsn_column = if same_name(&table.name, "ddl_history") { 5 } else { 1 };
+        match self.ctx.as_of {
+            Some(lsn) if table.storage == Storage::Cdc => {
+                let hex: String = lsn.0.iter().map(|b| format!("{b:02X}")).collect();
+                format!("(SELECT * FROM {} WHERE c{lsn_column} <= X'{hex}')", table.sql_name())
+            }
+            _ => table.sql_name(),
+        }
+    }
+
+    /// A table as a FROM item under an alias of generated SQL; its computed columns become their expressions.
+    ///
+    /// # Errors
+    /// Those of the expressions, which were bound once when the table was made.
+    pub fn source(&mut self, table: &Arc<Table>, x: &str, alias: Option<&str>) -> SqlResult<Source> {
+        let mut source = read_table(table, x, alias, self.ctx.catalog.schema_name(table.schema_id));
+        for at in 0..table.columns.len() {
+            if let Some(text) = &table.columns[at].computed {
+                let bound = self.computed(table, x, text)?;
+                let before = std::mem::replace(&mut self.inline, true);
+                source.columns[at].sql = format!("({})", self.emit(&bound));
+                self.inline = before;
+            }
+        }
+        Ok(source)
+    }
+
+    /// The expression of a computed column over the table's other columns.
+    ///
+    /// # Errors
+    /// 207 for a name that is no stored column of the table, and the others of an expression.
+    pub fn computed(&mut self, table: &Arc<Table>, x: &str, text: &str) -> SqlResult<Bound> {
+        let mut stored = read_table(table, x, None, "");
+        stored
+            .columns
+            .retain(|c| table.column_by_id(c.id).is_some_and(|c| c.computed.is_none()));
+        // Whoever may read the computed column may read it, whatever it is made of.
+        stored.table = None;
+        let scope = Scope::new(vec![stored], None);
+        scope.free.set(true);
+        let before = std::mem::replace(&mut self.inline, true);
+        let bound = parse_expression(text).and_then(|expr| self.expr(&expr, &scope));
+        self.inline = before;
+        bound
     }
 
     fn view(&mut self, view: &'static CatalogView, alias: Option<&TableAlias>, sources: &mut Vec<Source>) -> String {
@@ -381,8 +428,9 @@ impl Binder<'_> {
         };
         let (low, high) = (lsn(from)?, lsn(to)?);
         let state = self.ctx.database.cdc.lock();
-        let (start, end) = (state.starts.get(&instance.id).copied(), state.max_lsn);
+        let start = state.starts.get(&instance.id).copied();
         drop(state);
+        let end = self.ctx.max_lsn();
         if !crate::context::may_read_instance(self.ctx, instance)
             || start.is_none_or(|s| low < s)
             || end.is_none_or(|e| high > e)
@@ -442,8 +490,8 @@ impl Binder<'_> {
     }
 }
 
-/// A table as a FROM item under an alias of generated SQL.
-pub fn read_table(table: &Arc<Table>, x: &str, alias: Option<&str>, schema: &str) -> Source {
+/// A table's stored columns as a FROM item under an alias of generated SQL.
+fn read_table(table: &Arc<Table>, x: &str, alias: Option<&str>, schema: &str) -> Source {
     Source {
         name: alias.unwrap_or(&table.name).to_owned(),
         schema: alias.is_none().then(|| schema.to_owned()),

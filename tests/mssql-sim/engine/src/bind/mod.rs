@@ -15,7 +15,6 @@ use std::collections::HashMap;
 
 use rusqlite::types::Value as Stored;
 
-pub use from::read_table;
 pub use literal::literal;
 pub use query::{BoundQuery, OutputColumn};
 pub use scope::{Scope, Source, SourceColumn};
@@ -111,6 +110,8 @@ pub struct Binder<'c> {
     pub fold_volatile: bool,
     /// Within a branch of CASE: a constant that does not convert fails when it is reached, not when it is bound.
     lazy: u32,
+    /// Constants stand in the SQL itself: it may be left out of the statement, and a parameter may not.
+    inline: bool,
 }
 
 impl<'c> Binder<'c> {
@@ -126,6 +127,7 @@ impl<'c> Binder<'c> {
             reads: HashMap::new(),
             fold_volatile: false,
             lazy: 0,
+            inline: false,
         }
     }
 
@@ -140,6 +142,7 @@ impl<'c> Binder<'c> {
             Code::Sql(sql) => sql.clone(),
             Code::Const(Value::Null) => "NULL".into(),
             Code::Const(Value::Int(n)) if *n >= 0 => n.to_string(),
+            Code::Const(value) if self.inline => stored_literal(&encode(value)),
             Code::Const(value) => {
                 let stored = encode(value);
                 // The same constant is the same parameter, so that GROUP BY recognises its expressions.
@@ -235,8 +238,12 @@ impl<'c> Binder<'c> {
     /// Checks every noted read against the user's grants.
     ///
     /// # Errors
-    /// 229 when the user may read nothing of a table, 230 for a column of one that it may read in part.
+    /// 229 when the user may read nothing of a table, 230 for a column of one that it may read in part; 3952 under SNAPSHOT
+    /// isolation in a database that does not allow it.
     pub fn check_reads(&self) -> SqlResult<()> {
+        if self.ctx.snapshot_refused && !self.reads.is_empty() {
+            return Err(crate::error::snapshot_not_allowed(&self.ctx.database.name));
+        }
         if self.ctx.admin {
             return Ok(());
         }
@@ -259,6 +266,20 @@ impl<'c> Binder<'c> {
         match self.vars.get(&name.to_lowercase()) {
             Some((ty, value)) => Ok(Bound::constant(value.clone(), *ty)),
             None => Err(crate::error::undeclared(name)),
+        }
+    }
+}
+
+/// A stored value as SQLite's SQL writes it.
+fn stored_literal(value: &Stored) -> String {
+    match value {
+        Stored::Null => "NULL".into(),
+        Stored::Integer(n) => format!("({n})"),
+        Stored::Real(x) => format!("({x:e})"),
+        Stored::Text(text) => format!("'{}'", text.replace('\'', "''")),
+        Stored::Blob(bytes) => {
+            let hex: String = bytes.iter().map(|b| format!("{b:02X}")).collect();
+            format!("X'{hex}'")
         }
     }
 }

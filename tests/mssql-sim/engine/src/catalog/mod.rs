@@ -55,6 +55,12 @@ pub struct Settings {
     pub cleanup_runs: bool,
     /// `EXEC sim.key_update`: record the update of a key as before and after (3, 4) instead of delete and insert (1, 2).
     pub key_update_in_place: bool,
+    /// `ALLOW_SNAPSHOT_ISOLATION`; the version's default until it is set.
+    #[serde(default)]
+    pub allow_snapshot: Option<bool>,
+    /// `READ_COMMITTED_SNAPSHOT`; the version's default until it is set.
+    #[serde(default)]
+    pub read_committed_snapshot: Option<bool>,
 }
 
 impl Default for Settings {
@@ -68,6 +74,8 @@ impl Default for Settings {
             capture_runs: true,
             cleanup_runs: true,
             key_update_in_place: false,
+            allow_snapshot: None,
+            read_committed_snapshot: None,
         }
     }
 }
@@ -99,6 +107,17 @@ pub struct Column {
     pub nullable: bool,
     /// T-SQL text of the default.
     pub default: Option<String>,
+    /// T-SQL text of a computed column. What is stored of it is NULL.
+    #[serde(default)]
+    pub computed: Option<String>,
+}
+
+/// A CHECK constraint.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Check {
+    pub name: String,
+    /// The condition as T-SQL.
+    pub text: String,
 }
 
 /// A primary key, a unique constraint or an index.
@@ -140,6 +159,8 @@ pub struct Table {
     pub grants: Vec<Grant>,
     /// Columns (ids) of SQLite's own key, in order; empty for a table addressed by rowid.
     pub cluster: Vec<i64>,
+    #[serde(default)]
+    pub checks: Vec<Check>,
 }
 
 impl Table {

@@ -165,7 +165,7 @@ const VIEWS: &[CatalogView] = &[
         schema: "sys",
         name: "computed_columns",
         columns: COLUMN_COLUMNS,
-        rows: rows::none,
+        rows: rows::computed_columns,
     },
     CatalogView {
         schema: "sys",

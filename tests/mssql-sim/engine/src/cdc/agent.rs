@@ -10,6 +10,7 @@ use rusqlite::Result;
 use super::{Lsn, capture, cleanup};
 use crate::{
     catalog::{Catalog, load},
+    clock::system_ticks,
     database::Database,
     engine::Engine,
     types::TICKS_PER_SECOND,
@@ -35,10 +36,18 @@ pub fn start(engine: &Arc<Engine>) -> std::io::Result<()> {
 /// # Errors
 /// SQLite's.
 pub fn committed(engine: &Engine, database: &Database) -> Result<()> {
-    if engine.options.capture_lag.is_zero() {
+    if engine.capture_lag().is_zero() {
         capture::capture(database, i64::MAX)?;
     }
     Ok(())
+}
+
+/// Captures all that was committed now, whatever the lag: what `sp_cdc_scan` does.
+///
+/// # Errors
+/// SQLite's.
+pub fn scan(database: &Database) -> Result<()> {
+    capture::capture(database, i64::MAX).map(|_| ())
 }
 
 /// Adds an idle entry now: `max_lsn` moves although nothing was changed. Whether it could be added; it cannot while
@@ -51,7 +60,7 @@ pub fn idle_entry(database: &Database, holds_gate: bool) -> Result<bool> {
     if !holds_gate && !database.gate.try_lock() {
         return Ok(false);
     }
-    database.cdc_gate.lock(None);
+    database.cdc_gate.lock();
     let result = idle_entry_alone(database);
     database.cdc_gate.unlock();
     if !holds_gate {
@@ -75,7 +84,7 @@ fn idle_entry_alone(database: &Database) -> Result<bool> {
     capture::mapping_entry(&conn, &catalog, lsn, (now, now), &[0], &Lsn::ZERO.0)?;
     let mut state = database.cdc.lock();
     state.max_lsn = Some(lsn);
-    state.last_entry = now;
+    state.last_entry = system_ticks();
     Ok(true)
 }
 
@@ -105,17 +114,17 @@ fn run(engine: &Weak<Engine>) {
 }
 
 fn look(engine: &Engine, database: &Database, clean: bool) -> Result<()> {
-    let lag = engine.options.capture_lag;
+    let lag = engine.capture_lag();
     if !lag.is_zero() {
         let ticks = lag.as_nanos() as i64 / 100;
-        capture::capture(database, database.now() - ticks)?;
+        capture::capture(database, system_ticks() - ticks)?;
     }
     let (enabled, last) = {
         let state = database.cdc.lock();
         (state.max_lsn.is_some(), state.last_entry)
     };
     let idle = engine.options.idle_interval.as_nanos() as i64 / 100;
-    if enabled && database.now() - last >= idle.max(TICKS_PER_SECOND / 100) {
+    if enabled && system_ticks() - last >= idle.max(TICKS_PER_SECOND / 100) {
         idle_entry(database, false)?;
     }
     if clean && enabled {

@@ -7,6 +7,7 @@ use rusqlite::{Connection, Result, params, types::Value as Stored};
 use super::{Image, Lsn, Op, read_image};
 use crate::{
     catalog::{Catalog, Instance, Table, load},
+    clock::system_ticks,
     database::Database,
     types::{convert, encode, encode_owned, round_to_datetime},
     value::Value,
@@ -26,14 +27,14 @@ struct Committed {
     last: i64,
 }
 
-/// Captures what was committed up to a local time. Returns how many transactions that were.
+/// Captures what was committed up to a tick of the system's clock. Returns how many transactions that were.
 ///
 /// # Errors
 /// SQLite's.
 pub(super) fn capture(database: &Database, until: i64) -> Result<usize> {
     let mut total = 0;
     loop {
-        database.cdc_gate.lock(None);
+        database.cdc_gate.lock();
         let result = step(database, until);
         database.cdc_gate.unlock();
         let done = result?;
@@ -57,7 +58,7 @@ fn step(database: &Database, until: i64) -> Result<usize> {
         let mut max = None;
         for tx in &pending {
             if one(&conn, &catalog, tx, &mut starts)? {
-                max = Some((tx.lsn, tx.end));
+                max = Some(tx.lsn);
             }
         }
         if let Some(last) = pending.last() {
@@ -73,9 +74,9 @@ fn step(database: &Database, until: i64) -> Result<usize> {
                 let mut state = database.cdc.lock();
                 state.captured_tx = last.id;
                 state.starts = starts;
-                if let Some((lsn, at)) = max {
+                if let Some(lsn) = max {
                     state.max_lsn = Some(lsn);
-                    state.last_entry = at;
+                    state.last_entry = system_ticks();
                 }
             }
             Ok(pending.len())
@@ -90,7 +91,7 @@ fn step(database: &Database, until: i64) -> Result<usize> {
 fn transactions(conn: &Connection, after: i64, until: i64) -> Result<Vec<Committed>> {
     let mut statement = conn.prepare_cached(
         "SELECT tx, lsn, begin_lsn, begin_time, end_time, first_seq, last_seq FROM main._sim_tx
-         WHERE tx > ?1 AND end_time <= ?2 ORDER BY tx LIMIT ?3",
+         WHERE tx > ?1 AND committed <= ?2 ORDER BY tx LIMIT ?3",
     )?;
     let rows = statement.query_map(params![after, until, BATCH], |r| {
         Ok(Committed {

@@ -57,11 +57,13 @@ pub(super) fn clean(database: &Database, instance: i64, low: Lsn, threshold: i64
 
 /// Entries of `cdc.lsn_time_mapping` that lie below every instance's low endpoint.
 fn clean_mapping(database: &Database) -> Result<()> {
-    let Some(lowest) = database.cdc.lock().starts.values().min().copied() else {
-        return Ok(());
-    };
+    let starts = database.cdc.lock().starts.clone();
     locked(database, |conn| {
         let catalog = load(conn, &Arc::new(Catalog::default()))?;
+        let alive = starts.iter().filter(|(id, _)| catalog.instances.contains_key(&-**id));
+        let Some(lowest) = alive.map(|(_, start)| *start).min() else {
+            return Ok(0);
+        };
         match catalog.table(Some("cdc"), "lsn_time_mapping") {
             Some(table) => conn.execute(
                 &format!("DELETE FROM {} WHERE c1 < ?1", table.sql_name()),
@@ -87,7 +89,7 @@ pub(super) fn run_job(database: &Database) -> Result<()> {
     }
     let before = database.now() - catalog.settings.retention_minutes * 60 * TICKS_PER_SECOND;
     // Nothing younger: all that was captured is old, and the newest entry becomes the low endpoint.
-    let low = match database.lsn_at("smallest greater than or equal", before)? {
+    let low = match database.lsn_at("smallest greater than or equal", before, None)? {
         Some(lsn) => lsn,
         None => match database.cdc.lock().max_lsn {
             Some(lsn) => lsn,
@@ -104,7 +106,7 @@ pub(super) fn run_job(database: &Database) -> Result<()> {
 }
 
 fn locked<T>(database: &Database, body: impl FnOnce(&rusqlite::Connection) -> Result<T>) -> Result<T> {
-    database.cdc_gate.lock(None);
+    database.cdc_gate.lock();
     let result = body(&database.agent.lock());
     database.cdc_gate.unlock();
     result

@@ -86,6 +86,7 @@ impl Session {
                 ty: *ty,
                 nullable: *nullable,
                 default: None,
+                computed: None,
             })
             .collect();
         let next_column_id = columns.len() as i64 + 1;
@@ -101,6 +102,7 @@ impl Session {
             created: self.database.now(),
             grants: Vec::new(),
             cluster,
+            checks: Vec::new(),
         })
         .map(|_| ())
     }
@@ -244,6 +246,7 @@ impl Session {
                 created,
                 grants: Vec::new(),
                 cluster: vec![column::START_LSN, column::COMMAND_ID, column::SEQVAL, column::OPERATION],
+                checks: Vec::new(),
             })?;
             let instance = Instance {
                 id,
@@ -291,6 +294,10 @@ impl Session {
         self.conn
             .execute("DELETE FROM cdc._sim_instance WHERE id = ?1", [instance.id])
             .map_err(storage)?;
+        if let Some(history) = self.catalog.table(Some("cdc"), "ddl_history") {
+            let sql = format!("DELETE FROM {} WHERE c2 = ?1", history.sql_name());
+            self.conn.execute(&sql, [instance.id]).map_err(storage)?;
+        }
         remove(&self.conn, self.database.next_version(), instance.id).map_err(storage)?;
         remove(&self.conn, self.database.next_version(), -instance.id).map_err(storage)?;
         self.context().map(|_| ())
@@ -327,6 +334,7 @@ fn change_columns(captured: &[CapturedColumn]) -> Vec<Column> {
         ty,
         nullable,
         default: None,
+        computed: None,
     };
     let binary = SqlType::Binary(10);
     let mut columns = vec![

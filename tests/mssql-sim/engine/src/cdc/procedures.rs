@@ -12,6 +12,7 @@ use crate::{
     error::{SqlResult, sql_error},
     exec::{Arguments, Run, Session, storage},
     result::{ResultSink, SqlError},
+    version::ServerVersion,
 };
 
 /// A procedure: its name and parameters (name, whether it must be given).
@@ -124,6 +125,36 @@ const PROCEDURES: &[Procedure] = &[
         parameters: &[],
     },
     Procedure {
+        schema: "sys",
+        name: "sp_cdc_scan",
+        parameters: &[
+            ("@maxtrans", false),
+            ("@maxscans", false),
+            ("@continuous", false),
+            ("@pollinginterval", false),
+        ],
+    },
+    Procedure {
+        schema: "sim",
+        name: "capture",
+        parameters: &[("@runs", true)],
+    },
+    Procedure {
+        schema: "sim",
+        name: "replica_lag",
+        parameters: &[("@login", true), ("@entries", false), ("@lsn", false)],
+    },
+    Procedure {
+        schema: "sim",
+        name: "clock",
+        parameters: &[
+            ("@utc", false),
+            ("@frozen", false),
+            ("@advance_ms", false),
+            ("@reset", false),
+        ],
+    },
+    Procedure {
         schema: "sim",
         name: "idle_entry",
         parameters: &[],
@@ -140,11 +171,14 @@ const PROCEDURES: &[Procedure] = &[
     },
 ];
 
-/// A procedure by schema (none will do for `sys`) and name.
-pub fn find(schema: &str, name: &str) -> Option<&'static Procedure> {
+/// A procedure by schema (none will do for `sys`) and name. Azure SQL Database has no Agent, and so none of the procedures
+/// about its jobs but the one that changes the retention and the one that shows it.
+pub fn find(schema: &str, name: &str, version: ServerVersion) -> Option<&'static Procedure> {
+    let of_agent = matches!(name, "sp_cdc_start_job" | "sp_cdc_stop_job" | "sp_cdc_add_job");
     PROCEDURES
         .iter()
         .find(|p| p.name == name && (p.schema == schema || p.schema == "sys" && (schema.is_empty() || schema == "dbo")))
+        .filter(|_| !(version.is_azure() && of_agent))
 }
 
 /// Runs a procedure; its return status.
@@ -180,7 +214,7 @@ fn dispatch(session: &mut Session, procedure: &Procedure, args: &Arguments, sink
     if session.tx.holds_change_tables()
         && matches!(
             procedure.name,
-            "sp_cdc_cleanup_change_table" | "cleanup" | "sp_cdc_start_job" | "idle_entry"
+            "sp_cdc_cleanup_change_table" | "cleanup" | "sp_cdc_start_job" | "sp_cdc_scan" | "capture" | "idle_entry"
         )
     {
         return Err(sql_error(
@@ -195,7 +229,10 @@ fn dispatch(session: &mut Session, procedure: &Procedure, args: &Arguments, sink
     }
     match procedure.name {
         "sp_cdc_enable_db" | "sp_cdc_disable_db" => {
-            if !ctx.admin {
+            let azure = ctx.engine.options.version.is_azure();
+            if azure {
+                owner()?;
+            } else if !ctx.admin {
                 return Err(sql_error(
                     22902,
                     16,
@@ -311,6 +348,33 @@ fn dispatch(session: &mut Session, procedure: &Procedure, args: &Arguments, sink
                 agent::committed(&ctx.engine, &ctx.database).map_err(storage)?;
             }
         }
+        "sp_cdc_scan" => {
+            owner()?;
+            enabled()?;
+            agent::scan(&ctx.database).map_err(storage)?;
+        }
+        "capture" => {
+            owner()?;
+            enabled()?;
+            let runs = args.int(0)?.is_some_and(|n| n != 0);
+            change_settings(session, |s| s.capture_runs = runs)?;
+            if runs {
+                agent::committed(&ctx.engine, &ctx.database).map_err(storage)?;
+            }
+        }
+        "replica_lag" => {
+            if !ctx.admin {
+                return Err(only_for_admin("replica_lag").into());
+            }
+            let login = args.text(0)?.unwrap_or_default();
+            let as_of = match (args.int(1)?, args.lsn(2)?) {
+                (_, Some(lsn)) => Some(lsn),
+                (Some(entries), None) => Some(ctx.database.entry_before(entries.unsigned_abs()).map_err(storage)?),
+                (None, None) => None,
+            };
+            ctx.engine.show_older(ctx.database.id, &login, as_of);
+        }
+        "clock" => exec_clock(&ctx, args)?,
         "sp_cdc_help_jobs" => {
             enabled()?;
             return jobs(session, &ctx, sink);
@@ -371,6 +435,48 @@ fn change_settings(session: &mut Session, change: impl FnOnce(&mut crate::catalo
         change(&mut settings);
         s.put_object(SETTINGS_ID, &Object::Settings(settings))
     })
+}
+
+/// `sim.clock`: sets the server's clock.
+fn exec_clock(ctx: &StatementContext, args: &Arguments) -> SqlResult<()> {
+    if !ctx.admin {
+        return Err(only_for_admin("clock"));
+    }
+    let clock = ctx.engine.clock();
+    let (utc, frozen, advance) = (args.utc_ticks(0)?, args.int(1)?, args.int(2)?);
+    let reset = args.int(3)?.is_some_and(|n| n != 0);
+    if utc.is_none() && frozen.is_none() && advance.is_none() && !reset {
+        return Err(sql_error(
+            50000,
+            16,
+            "mssql-sim: sim.clock takes @utc, @frozen, @advance_ms or @reset.",
+        ));
+    }
+    if reset {
+        clock.reset();
+    }
+    match frozen {
+        Some(0) => clock.unfreeze(),
+        Some(_) => clock.freeze(),
+        None => {}
+    }
+    if let Some(utc) = utc {
+        clock.set_utc(utc);
+    }
+    if let Some(ms) = advance {
+        clock.advance_ms(ms);
+    }
+    Ok(())
+}
+
+fn only_for_admin(procedure: &str) -> SqlError {
+    sql_error(
+        229,
+        14,
+        format!(
+            "The EXECUTE permission was denied on the object '{procedure}', database 'mssqlsystemresource', schema 'sim'."
+        ),
+    )
 }
 
 fn not_dbo() -> SqlError {

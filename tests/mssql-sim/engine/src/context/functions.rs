@@ -7,11 +7,11 @@ use super::{
 use crate::{
     catalog::{Action, DBO, Table, same_name, system_view},
     cdc::Lsn,
-    engine::ServerVersion,
     error::{SqlResult, sql_error, storage_fault},
     functions::Argument,
     types::{TICKS_PER_SECOND, convert, round_to_datetime},
     value::{Length, SqlType, Value},
+    version::ServerVersion,
 };
 
 /// A function of the context.
@@ -219,17 +219,16 @@ impl ContextFunc {
         let number = |n: Option<i64>| n.map_or(Value::Null, Value::Int);
         let catalog = &ctx.catalog;
         Ok(match self {
-            ContextFunc::GetDate => Value::DateTime(round_to_datetime(ctx.now_local)),
-            ContextFunc::GetUtcDate => Value::DateTime(round_to_datetime(ctx.now_utc)),
-            ContextFunc::SysDateTime => Value::DateTime(ctx.now_local),
-            ContextFunc::SysUtcDateTime => Value::DateTime(ctx.now_utc),
+            ContextFunc::GetDate => Value::DateTime(round_to_datetime(ctx.now.local)),
+            ContextFunc::GetUtcDate => Value::DateTime(round_to_datetime(ctx.now.utc)),
+            ContextFunc::SysDateTime => Value::DateTime(ctx.now.local),
+            ContextFunc::SysUtcDateTime => Value::DateTime(ctx.now.utc),
             ContextFunc::SysDateTimeOffset => {
-                let minutes = (ctx.now_local - ctx.now_utc) / (60 * TICKS_PER_SECOND);
-                Value::DateTimeOffset(ctx.now_utc, minutes as i16)
+                let minutes = (ctx.now.local - ctx.now.utc) / (60 * TICKS_PER_SECOND);
+                Value::DateTimeOffset(ctx.now.utc, minutes as i16)
             }
-            ContextFunc::CurrentTimezone | ContextFunc::CurrentTimezoneId => {
-                Value::Text(ctx.engine.options.time_zone.clone())
-            }
+            ContextFunc::CurrentTimezone => Value::Text(ctx.engine.clock.zone().display_name()),
+            ContextFunc::CurrentTimezoneId => Value::Text(ctx.engine.clock.zone().id().to_owned()),
             ContextFunc::DbName => match int(0)? {
                 None if args.is_empty() => Value::Text(ctx.database.name.clone()),
                 None => Value::Null,
@@ -340,17 +339,13 @@ impl ContextFunc {
                 _ => Value::Null,
             },
             ContextFunc::TypeName => name(int(0)?.and_then(crate::catalog::CatalogView::type_name)),
-            ContextFunc::MaxLsn => ctx
-                .database
-                .cdc
-                .lock()
-                .max_lsn
-                .map_or(Value::Null, |l| Value::Bytes(l.0.to_vec())),
+            ContextFunc::MaxLsn => ctx.max_lsn().map_or(Value::Null, |l| Value::Bytes(l.0.to_vec())),
             ContextFunc::MinLsn => match text(0)? {
                 Some(instance) => Value::Bytes(min_lsn(ctx, &instance).0.to_vec()),
                 None => Value::Bytes(Lsn::ZERO.0.to_vec()),
             },
             ContextFunc::LsnToTime => match convert(&args[0].0, args[0].1, SqlType::Binary(10))? {
+                Value::Bytes(lsn) if ctx.as_of.is_some_and(|newest| Lsn::of(&lsn) > newest) => Value::Null,
                 Value::Bytes(lsn) => ctx
                     .database
                     .entry_time(Lsn::of(&lsn))
@@ -365,7 +360,7 @@ impl ContextFunc {
                     return Ok(Value::Null);
                 };
                 ctx.database
-                    .lsn_at(&relation, at)
+                    .lsn_at(&relation, at, ctx.as_of)
                     .map_err(|e| storage_fault(&e))?
                     .map_or(Value::Null, |l| Value::Bytes(l.0.to_vec()))
             }

@@ -1,10 +1,7 @@
 //! `@@` variables and SERVERPROPERTY.
 
 use super::StatementContext;
-use crate::{
-    engine::ServerVersion,
-    value::{Length, SqlType, Value},
-};
+use crate::value::{Length, SqlType, Value};
 
 const NVARCHAR: SqlType = SqlType::NVarChar(Length::Limited(300));
 
@@ -13,7 +10,7 @@ pub fn global(ctx: &StatementContext, name: &str) -> Option<(Value, SqlType)> {
     let int = |n: i64| Some((Value::Int(n), SqlType::Int));
     let text = |t: &str| Some((Value::Text(t.to_owned()), NVARCHAR));
     match name.to_ascii_uppercase().as_str() {
-        "@@VERSION" => text(&version_text(ctx)),
+        "@@VERSION" => text(&ctx.engine.options.version.banner()),
         "@@SERVERNAME" => text(&ctx.engine.options.server_name),
         "@@SERVICENAME" => text("MSSQLSERVER"),
         "@@LANGUAGE" => text("us_english"),
@@ -58,11 +55,14 @@ pub(super) fn server_property(ctx: &StatementContext, name: &str) -> Value {
         "productminorversion" => text("0"),
         "productbuild" => text(product.split('.').nth(2).unwrap_or("")),
         "productlevel" => text("RTM"),
-        "productupdatelevel" => text("CU13"),
-        // Developer is engine edition 3 (Enterprise); 5 would be Azure SQL Database, which has no Agent.
-        "engineedition" => text("3"),
-        "edition" => text("Developer Edition (64-bit)"),
-        "editionid" => text("-2117995310"),
+        "productupdatelevel" => version.update_level().map_or(Value::Null, text),
+        "engineedition" => text(version.engine_edition()),
+        "edition" => text(version.edition()),
+        "editionid" => text(if version.is_azure() {
+            "1674378470"
+        } else {
+            "-2117995310"
+        }),
         "servername" | "machinename" | "computernamephysicalnetbios" => text(&ctx.engine.options.server_name),
         "collation" => text("SQL_Latin1_General_CP1_CI_AS"),
         "lcid" => text("1033"),
@@ -71,13 +71,4 @@ pub(super) fn server_property(ctx: &StatementContext, name: &str) -> Value {
         }
         _ => Value::Null,
     }
-}
-
-fn version_text(ctx: &StatementContext) -> String {
-    let version: ServerVersion = ctx.engine.options.version;
-    format!(
-        "Microsoft SQL Server {} (mssql-sim, a stand-in) - {} (X64)\n\tDeveloper Edition (64-bit) on Linux",
-        version.year(),
-        version.product_version()
-    )
 }

@@ -2,10 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Run, Session, Stop, session::variables};
+use super::{
+    Run, Session, Stop,
+    session::{Isolation, variables},
+};
 use crate::{
     bind::{Binder, Bound, Scope, Variables},
     error::{SqlResult, not_supported, sql_error},
+    interrupt::INTERRUPTED,
     parse::{Kind, Statement},
     result::{Param, ResultSink, SqlError},
     types::{TICKS_PER_DAY, assign, convert, parse_type},
@@ -67,6 +71,9 @@ impl Session {
             return result;
         };
         self.end_statement_reads();
+        if error.number == INTERRUPTED {
+            return Err(self.leave(sink));
+        }
         if error.line == 0 {
             error.line = statement.line;
         }
@@ -92,6 +99,19 @@ impl Session {
         }
         sink.statement_done(None)?;
         Ok(if ends { Flow::End } else { Flow::Next })
+    }
+
+    /// How an interrupted statement ends: as the client wished.
+    fn leave(&mut self, sink: &mut dyn ResultSink) -> Stop {
+        let patience = Instant::now() + Duration::from_secs(1);
+        while Instant::now() < patience {
+            if let Err(closed) = sink.still_wanted() {
+                return Stop::Closed(closed);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // Something came that is no attention: bytes of a client that does not keep to the protocol.
+        sql_error(3617, 11, "The operation was cancelled by user.").into()
     }
 
     fn statement(&mut self, statement: &Statement, frame: &mut Frame, sink: &mut dyn ResultSink) -> Run<Flow> {
@@ -321,10 +341,12 @@ impl Session {
                 "IMPLICIT_TRANSACTIONS" => self.settings.implicit_transactions = on,
                 "NOEXEC" => self.settings.noexec = on,
                 "ISOLATION" => {
-                    self.settings.snapshot = matches!(value, "SNAPSHOT" | "SERIALIZABLE" | "REPEATABLE READ");
-                    if !self.settings.snapshot && !matches!(value, "READ COMMITTED" | "READ UNCOMMITTED") {
-                        return Err(crate::error::syntax_near(value));
-                    }
+                    self.settings.isolation = match value {
+                        "SNAPSHOT" => Isolation::Snapshot,
+                        "SERIALIZABLE" | "REPEATABLE READ" => Isolation::OneState,
+                        "READ COMMITTED" | "READ UNCOMMITTED" => Isolation::Committed,
+                        _ => return Err(crate::error::syntax_near(value)),
+                    };
                 }
                 "LOCK_TIMEOUT" => {
                     let ms: i64 = value.parse().map_err(|_| crate::error::syntax_near(value))?;

@@ -1,6 +1,7 @@
 //! CREATE, ALTER, DROP and TRUNCATE of what holds data.
 
 mod alter;
+mod constraints;
 
 use std::sync::Arc;
 
@@ -18,7 +19,10 @@ impl Session {
     /// Runs a definition.
     pub(crate) fn define(&mut self, kind: &Kind) -> SqlResult<()> {
         let ctx = self.context()?;
-        let server = matches!(kind, Kind::CreateDatabase(_) | Kind::DropDatabase { .. });
+        let server = matches!(
+            kind,
+            Kind::CreateDatabase(_) | Kind::DropDatabase { .. } | Kind::AlterDatabase { .. }
+        );
         if server && !self.admin {
             return Err(sql_error(
                 262,
@@ -53,6 +57,7 @@ impl Session {
                 }
                 Ok(())
             }
+            Kind::AlterDatabase { name, option, on } => self.alter_database(name, option, *on),
             Kind::CreateSchema(name) => self.write(|s| s.create_schema(name)),
             Kind::DropSchema { name, if_exists } => self.write(|s| s.drop_schema(name, *if_exists)),
             Kind::CreateTable(table) => self.write(|s| s.create_table(table)),
@@ -65,6 +70,36 @@ impl Session {
             Kind::Truncate(name) => self.write(|s| s.truncate(name)),
             _ => Err(not_supported("statement")),
         }
+    }
+
+    /// `ALTER DATABASE … SET` of the row-versioning options, of this database or another.
+    fn alter_database(&mut self, name: &str, option: &str, on: bool) -> SqlResult<()> {
+        let database = if same_name(name, "CURRENT") {
+            Arc::clone(&self.database)
+        } else {
+            self.engine.database(name).ok_or_else(|| {
+                sql_error(
+                    5011,
+                    14,
+                    format!("User does not have permission to alter database '{name}', the database does not exist, or the database is not in a state that allows access checks."),
+                )
+            })?
+        };
+        let change = |session: &mut Session| {
+            session.context()?;
+            let mut settings = session.catalog.settings.clone();
+            if option == "ALLOW_SNAPSHOT_ISOLATION" {
+                settings.allow_snapshot = Some(on);
+            } else {
+                settings.read_committed_snapshot = Some(on);
+            }
+            session.put_object(crate::catalog::SETTINGS_ID, &Object::Settings(settings))
+        };
+        if database.id == self.database.id {
+            return self.write(change);
+        }
+        let mut there = Session::open(Arc::clone(&self.engine), database, &self.login, self.spid)?;
+        there.write(change)
     }
 
     fn create_schema(&mut self, name: &str) -> SqlResult<()> {
@@ -145,7 +180,11 @@ impl Session {
                     ),
                 ));
             }
-            let ty = parse_type(&spec.ty)?;
+            // A computed column's type is that of its expression, which is bound once all columns are known.
+            let ty = match &spec.computed {
+                Some(_) => SqlType::Int,
+                None => parse_type(&spec.ty)?,
+            };
             if let Some(text) = &spec.default {
                 parse_expression(text)?;
             }
@@ -173,6 +212,7 @@ impl Session {
                 ty,
                 nullable: spec.nullable.unwrap_or(true) && spec.identity.is_none(),
                 default: spec.default.clone(),
+                computed: spec.computed.clone(),
             });
             keys.extend(spec.keys.iter().cloned());
         }
@@ -189,7 +229,12 @@ impl Session {
             created: self.database.now(),
             grants: Vec::new(),
             cluster: Vec::new(),
+            checks: Vec::new(),
         };
+        self.bind_computed(&mut table)?;
+        for check in new.columns.iter().flat_map(|c| &c.checks).chain(&new.checks) {
+            self.add_check_to(&mut table, check)?;
+        }
         for spec in &keys {
             if spec.primary {
                 for key_column in &spec.columns {
@@ -449,6 +494,9 @@ fn new_key(table: &Table, spec: &KeySpec, other_clustered: bool) -> SqlResult<Ke
                 format!("Column name '{name}' does not exist in the target table or view."),
             ));
         };
+        if column.computed.is_some() {
+            return Err(not_supported("key on a computed column"));
+        }
         if column.ty.is_max() {
             return Err(sql_error(
                 1919,

@@ -9,7 +9,10 @@ use crate::{
     bind::check,
     catalog::{Action, Storage, Table, same_name, system_view},
     context::StatementContext,
-    error::{SqlResult, invalid_column, invalid_object, not_supported, sql_error, unbound_identifier},
+    error::{
+        SqlResult, invalid_column, invalid_object, not_supported, other_database, snapshot_not_allowed, sql_error,
+        unbound_identifier,
+    },
     result::{ColumnMeta, ResultSink},
     value::Value,
 };
@@ -36,7 +39,7 @@ impl Session {
             [database, schema, name] if same_name(database, &self.database.name) => {
                 (Some(schema.as_str()).filter(|s| !s.is_empty()), name)
             }
-            [_, _, _] => return Err(not_supported(&full)),
+            [_, _, _] => return Err(other_database(self.engine.options.version, &full)),
             _ => return Err(invalid_object(&full)),
         };
         match self.catalog.table(schema, name) {
@@ -56,6 +59,9 @@ impl Session {
         table: &Table,
         columns: &[i64],
     ) -> SqlResult<()> {
+        if ctx.snapshot_refused {
+            return Err(snapshot_not_allowed(&ctx.database.name));
+        }
         check(ctx, action, table, columns)?;
         if table.storage == Storage::Cdc {
             self.begin_cdc_write()?;
@@ -108,6 +114,9 @@ pub(crate) fn output_items(items: &[SelectItem], table: &Table) -> SqlResult<Vec
             SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias.value.clone())),
             SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
                 let old = image(&name.to_string()).ok_or_else(|| unbound_identifier(&name.to_string()))?;
+                if table.columns.iter().any(|c| c.computed.is_some()) {
+                    return Err(not_supported("OUTPUT of a computed column"));
+                }
                 found.extend(table.columns.iter().enumerate().map(|(at, c)| OutputItem {
                     old,
                     at,
@@ -129,6 +138,9 @@ pub(crate) fn output_items(items: &[SelectItem], table: &Table) -> SqlResult<Vec
             .iter()
             .position(|c| same_name(&c.name, &column.value))
             .ok_or_else(|| invalid_column(&column.value))?;
+        if table.columns[at].computed.is_some() {
+            return Err(not_supported("OUTPUT of a computed column"));
+        }
         found.push(OutputItem {
             old,
             at,

@@ -13,7 +13,7 @@ use crate::{
     bind::{Binder, Code, Scope, literal},
     catalog::{Action, Column, Table},
     context::StatementContext,
-    error::{SqlResult, invalid_column, sql_error},
+    error::{SqlResult, computed_not_modified, invalid_column, sql_error},
     parse::{Insert, InsertSource, parse_expression},
     result::ResultSink,
     value::{SqlType, Value},
@@ -39,6 +39,7 @@ impl Session {
             session.prepare_write(&ctx, Action::Insert, &table, &[])?;
             let output = output_items(&insert.output, &table)?;
             let (count, images) = session.insert_rows(&ctx, &table, &given, insert, frame, !output.is_empty())?;
+            session.enforce_checks(&table, "INSERT")?;
             done = Some((table, output, images, count));
             Ok(())
         })?;
@@ -298,7 +299,7 @@ fn given_columns(session: &Session, table: &Table, insert: &Insert) -> SqlResult
         None => {
             let identity = table.identity.as_ref().map(|i| i.column).filter(|_| !explicit);
             Ok((0..table.columns.len())
-                .filter(|at| Some(table.columns[*at].id) != identity)
+                .filter(|at| Some(table.columns[*at].id) != identity && table.columns[*at].computed.is_none())
                 .collect())
         }
     }
@@ -313,6 +314,9 @@ fn slots(table: &Table, given: &[usize], explicit: bool) -> SqlResult<Vec<Slot>>
         .map(|(at, column)| {
             let is_identity = Some(column.id) == identity;
             if let Some(source) = given.iter().position(|g| *g == at) {
+                if column.computed.is_some() {
+                    return Err(computed_not_modified(&column.name));
+                }
                 if is_identity && !explicit {
                     return Err(sql_error(
                         544,

@@ -6,6 +6,7 @@ mod dml;
 mod insert;
 mod procedures;
 mod query;
+mod rename;
 mod security;
 mod session;
 mod transaction;
@@ -47,6 +48,9 @@ pub(crate) type Run<T> = Result<T, Stop>;
 pub(crate) fn storage(error: rusqlite::Error) -> SqlError {
     if let Some(raised) = crate::functions::take_error() {
         return raised;
+    }
+    if error.sqlite_error_code() == Some(rusqlite::ErrorCode::OperationInterrupted) {
+        return crate::interrupt::interrupted();
     }
     if let rusqlite::Error::SqliteFailure(code, _) = &error
         && matches!(

@@ -4,7 +4,7 @@ use super::{Frame, Run, Session, control::Flow};
 use crate::{
     cdc::procedures,
     error::{SqlResult, sql_error},
-    parse::ExecArgument,
+    parse::{ExecArgument, parse_expression},
     result::{ColumnMeta, Param, ResultSink},
     types::{convert, parse_type},
     value::{Length, SqlType, Value},
@@ -35,6 +35,17 @@ impl Arguments {
         match self.0.get(at) {
             Some(Some((value, ty))) => match convert(value, *ty, SqlType::BigInt)? {
                 Value::Int(n) => Ok(Some(n)),
+                _ => Ok(None),
+            },
+            _ => Ok(None),
+        }
+    }
+
+    /// An argument that names a moment, as ticks of UTC. Without an offset it is UTC.
+    pub(crate) fn utc_ticks(&self, at: usize) -> SqlResult<Option<i64>> {
+        match self.0.get(at) {
+            Some(Some((value, ty))) => match convert(value, *ty, SqlType::DateTimeOffset(7))? {
+                Value::DateTimeOffset(utc, _) => Ok(Some(utc)),
                 _ => Ok(None),
             },
             _ => Ok(None),
@@ -79,7 +90,15 @@ impl Session {
                 self.membership(&role, &member, name == "sp_addrolemember")?;
                 0
             }
-            (schema, name) => match procedures::find(schema, name) {
+            ("" | "sys" | "dbo", "sp_rename") => {
+                let parameters = [("@objname", true), ("@newname", true), ("@objtype", false)];
+                let args = self.arguments(&name, &parameters, arguments, frame)?;
+                let (old, new) = (args.text(0)?.unwrap_or_default(), args.text(1)?.unwrap_or_default());
+                self.rename(&old, &new, args.text(2)?.as_deref())?;
+                sink.info(&super::rename::caution())?;
+                0
+            }
+            (schema, name) => match procedures::find(schema, name, self.engine.options.version) {
                 Some(found) => {
                     let args = self.arguments(name, found.parameters, arguments, frame)?;
                     procedures::run(self, found, &args, sink)?
@@ -191,7 +210,7 @@ impl Session {
         let rest: Vec<_> = positional.collect();
         let mut params = Vec::new();
         let mut outputs = Vec::new();
-        for (i, (name, ty)) in declared.iter().enumerate() {
+        for (i, (name, ty, default)) in declared.iter().enumerate() {
             let argument = named
                 .iter()
                 .find(|(n, _)| n.eq_ignore_ascii_case(name))
@@ -200,6 +219,11 @@ impl Session {
             let value = match argument.and_then(|a| a.value.as_ref()) {
                 Some(expr) => {
                     let (value, from) = self.scalar(expr, frame)?;
+                    super::control::variable_value(&value, from, *ty)?
+                }
+                None if default.is_some() => {
+                    let text = default.as_deref().unwrap_or_default();
+                    let (value, from) = self.scalar(&parse_expression(text)?, &Frame::new(&[]))?;
                     super::control::variable_value(&value, from, *ty)?
                 }
                 None => {
@@ -229,7 +253,7 @@ impl Session {
         }
         if let Some((name, _)) = named
             .iter()
-            .find(|(n, _)| !declared.iter().any(|(d, _)| d.eq_ignore_ascii_case(n)))
+            .find(|(n, _)| !declared.iter().any(|(d, ..)| d.eq_ignore_ascii_case(n)))
         {
             return Err(sql_error(
                 8145,
@@ -239,7 +263,12 @@ impl Session {
             .into());
         }
         let mut inner = Frame::new(&params);
+        let current = self.database.name.clone();
         self.batch(&statement, &mut inner, sink)?;
+        if self.database.name != current {
+            // USE within it ends with it.
+            self.use_database(&current)?;
+        }
         for (from, to) in outputs {
             if let Some((ty, value)) = inner.vars.get(&from.to_lowercase()) {
                 frame.vars.insert(to.to_lowercase(), (*ty, value.clone()));
@@ -273,8 +302,8 @@ impl Session {
     }
 }
 
-/// `@a int, @b decimal(10,2) OUTPUT` as names and types.
-fn declarations(text: &str) -> SqlResult<Vec<(String, SqlType)>> {
+/// `@a int, @b decimal(10,2) = 1 OUTPUT` as names, types and the texts of defaults.
+fn declarations(text: &str) -> SqlResult<Vec<(String, SqlType, Option<String>)>> {
     let mut found = Vec::new();
     let mut depth = 0;
     let mut start = 0;
@@ -305,9 +334,12 @@ fn declarations(text: &str) -> SqlResult<Vec<(String, SqlType)>> {
                 ty = ty[..head.len()].trim_end();
             }
         }
-        let ty = ty.split('=').next().unwrap_or(ty).trim();
+        let (ty, default) = match ty.split_once('=') {
+            Some((ty, default)) => (ty.trim(), Some(default.trim().to_owned())),
+            None => (ty, None),
+        };
         let ty = ty.strip_prefix("AS ").or_else(|| ty.strip_prefix("as ")).unwrap_or(ty);
-        found.push((name.to_owned(), parse_type(ty)?));
+        found.push((name.to_owned(), parse_type(ty)?, default));
     }
     Ok(found)
 }

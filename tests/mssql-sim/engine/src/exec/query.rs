@@ -1,6 +1,6 @@
 //! SELECT: binding, running, and streaming the rows.
 
-use rusqlite::{Connection, types::Value as Stored};
+use rusqlite::{Connection, Row, Rows, types::Value as Stored};
 use sqlparser::ast::{Query, SelectItem, SetExpr};
 
 use super::{Frame, Run, Session, Stop, control::variable_value, storage};
@@ -9,6 +9,7 @@ use crate::{
     catalog::CatalogView,
     context::StatementContext,
     error::{SqlResult, sql_error},
+    interrupt::Interrupt,
     result::{ColumnMeta, ResultSink},
     types::{decode, decode_into, encode_owned},
     value::{SqlType, Value},
@@ -88,7 +89,7 @@ pub(crate) fn stream_bound(
         let types: Vec<SqlType> = bound.columns.iter().map(|c| c.ty).collect();
         let mut buffer = vec![Value::Null; types.len()];
         let mut count = 0;
-        while let Some(row) = rows.next().map_err(storage)? {
+        while let Some(row) = next(&mut rows, &ctx.interrupt)? {
             for (i, ty) in types.iter().enumerate() {
                 decode_into(row.get_ref(i).map_err(storage)?, *ty, &mut buffer[i]);
             }
@@ -99,6 +100,12 @@ pub(crate) fn stream_bound(
     })();
     drop_views(conn, views);
     result
+}
+
+/// The next row of a query, unless the client wants no more.
+pub(crate) fn next<'r, 's>(rows: &'r mut Rows<'s>, interrupt: &Interrupt) -> SqlResult<Option<&'r Row<'s>>> {
+    let _reading = interrupt.reading();
+    rows.next().map_err(storage)
 }
 
 /// Runs generated SQL and collects its rows.
@@ -132,7 +139,7 @@ pub(crate) fn each(
         let mut rows = statement
             .query(rusqlite::params_from_iter(binder.params.iter()))
             .map_err(storage)?;
-        while let Some(row) = rows.next().map_err(storage)? {
+        while let Some(row) = next(&mut rows, &ctx.interrupt)? {
             let mut values = Vec::with_capacity(types.len());
             for (i, ty) in types.iter().enumerate() {
                 values.push(decode(row.get_ref(i).map_err(storage)?, *ty));

@@ -22,6 +22,15 @@ impl Session {
             error.state = 1;
             return Err(error);
         }
+        let of_logins = matches!(
+            statement,
+            SecurityStatement::CreateLogin { .. }
+                | SecurityStatement::AlterLogin { .. }
+                | SecurityStatement::DropLogin(_)
+        );
+        if of_logins && self.engine.options.version.is_azure() && self.database.id != 1 {
+            return Err(sql_error(5001, 16, "User must be in the master database."));
+        }
         match statement {
             SecurityStatement::CreateLogin { name, password } => self.engine.put_login(name, password, false),
             SecurityStatement::AlterLogin { name, password } => match password {

@@ -8,11 +8,12 @@ use super::{Frame, Run, Stop, storage, transaction::Transaction};
 use crate::{
     bind::Variables,
     catalog::{Catalog, load},
+    cdc::Lsn,
     context::StatementContext,
     database::Database,
     engine::Engine,
     error::{SqlResult, sql_error},
-    functions::now_local,
+    interrupt::{Interrupt, Watch},
     parse::parse_batch,
     result::{Param, ResultSink, SinkClosed, SqlError},
 };
@@ -31,6 +32,9 @@ pub struct Session {
     pub(crate) row_count: i64,
     pub(crate) last_error: i64,
     pub(crate) identity: Option<i64>,
+    /// The state of CDC that the session sees, if it is an older one.
+    as_of: Option<Lsn>,
+    pub(crate) interrupt: Interrupt,
 }
 
 /// SET options that change what statements do.
@@ -39,13 +43,31 @@ pub(crate) struct Settings {
     pub(crate) nocount: bool,
     pub(crate) xact_abort: bool,
     pub(crate) implicit_transactions: bool,
-    /// SNAPSHOT, REPEATABLE READ or SERIALIZABLE: a transaction reads one state of the database.
-    pub(crate) snapshot: bool,
+    pub(crate) isolation: Isolation,
     /// `None` waits for ever.
     pub(crate) lock_timeout: Option<Duration>,
     /// The table that takes explicit identity values.
     pub(crate) identity_insert: Option<i64>,
     pub(crate) noexec: bool,
+}
+
+/// What a transaction reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Isolation {
+    /// READ COMMITTED: each statement reads the newest committed state.
+    #[default]
+    Committed,
+    /// REPEATABLE READ or SERIALIZABLE: one state of the database.
+    OneState,
+    /// SNAPSHOT: the same, where the database allows it.
+    Snapshot,
+}
+
+impl Isolation {
+    /// Whether a transaction goes on reading the state that it read first.
+    pub(crate) fn keeps_state(self) -> bool {
+        self != Isolation::Committed
+    }
 }
 
 impl Session {
@@ -67,7 +89,36 @@ impl Session {
             row_count: 0,
             last_error: 0,
             identity: None,
+            as_of: None,
+            interrupt: Interrupt::default(),
         })
+    }
+
+    /// Gives the session a way to see that its client wants the running statement to end, or is gone. What it runs then
+    /// ends as soon as its sink says so too.
+    ///
+    /// # Errors
+    /// The storage's.
+    pub fn watch(&mut self, watch: Watch) -> Result<(), SqlError> {
+        self.interrupt = Interrupt::new(watch);
+        self.interrupt.install(&mut self.conn).map_err(storage)
+    }
+
+    /// How long the session waits for a lock; `None` is for ever.
+    pub fn lock_timeout(&self) -> Option<Duration> {
+        self.settings.lock_timeout
+    }
+
+    /// Shows the session CDC as it was so many entries of `cdc.lsn_time_mapping` ago, until it is told `None`.
+    ///
+    /// # Errors
+    /// The storage's.
+    pub fn show_older(&mut self, entries: Option<u64>) -> Result<(), SqlError> {
+        self.as_of = match entries {
+            Some(entries) => Some(self.database.entry_before(entries).map_err(storage)?),
+            None => None,
+        };
+        Ok(())
     }
 
     /// Whether the login has a user in the session's database. Everybody may enter master and tempdb.
@@ -170,8 +221,14 @@ impl Session {
     /// The statement's surroundings, with the catalogue as of now.
     pub(crate) fn context(&mut self) -> SqlResult<Arc<StatementContext>> {
         self.catalog = load(&self.conn, &self.catalog).map_err(storage)?;
-        let (now_local, now_utc) = now_local(self.engine.options.utc_offset_minutes);
+        let version = self.engine.options.version;
+        let allowed = self.catalog.settings.allow_snapshot.unwrap_or(version.is_azure());
         Ok(Arc::new(StatementContext {
+            as_of: self
+                .as_of
+                .or_else(|| self.engine.older_copy(&self.database, &self.login)),
+            snapshot_refused: self.settings.isolation == Isolation::Snapshot && !allowed && self.database.id > 4,
+            interrupt: self.interrupt.clone(),
             engine: Arc::clone(&self.engine),
             database: Arc::clone(&self.database),
             catalog: Arc::clone(&self.catalog),
@@ -182,8 +239,7 @@ impl Session {
             row_count: self.row_count,
             last_error: self.last_error,
             identity: self.identity,
-            now_local,
-            now_utc,
+            now: self.engine.clock.now(),
             lock_timeout_ms: self.settings.lock_timeout.map_or(-1, |t| t.as_millis() as i64),
         }))
     }
@@ -200,10 +256,17 @@ impl Session {
         if database.id == self.database.id {
             return Ok(());
         }
+        if self.engine.options.version.is_azure() {
+            return Err(sql_error(
+                40508,
+                16,
+                "USE statement is not supported to switch between databases. Use a new connection to connect to a different database.",
+            ));
+        }
         if !self.tx.is_idle() {
             return Err(crate::error::not_supported("USE in a transaction that has written"));
         }
-        let conn = database.connect().map_err(storage)?;
+        let mut conn = database.connect().map_err(storage)?;
         let catalog = load(&conn, &Arc::new(Catalog::default())).map_err(storage)?;
         let entered = self.admin || database.id <= 2 || catalog.user_of_login(&self.login).is_some();
         if !entered {
@@ -224,6 +287,7 @@ impl Session {
         }
         *sessions.entry(database.id).or_default() += 1;
         drop(sessions);
+        self.interrupt.install(&mut conn).map_err(storage)?;
         self.database = database;
         self.conn = conn;
         self.catalog = catalog;

@@ -1,10 +1,15 @@
 //! Batches against a whole engine, read back through a collecting sink.
 
 mod cdc;
+mod clock;
+mod computed;
+mod instances;
 mod language;
+mod older_copy;
 mod security;
 mod throughput;
 mod types;
+mod version;
 
 use std::sync::Arc;
 

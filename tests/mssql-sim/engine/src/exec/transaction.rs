@@ -4,10 +4,15 @@
 //! each other. Reads before that see the newest committed state (READ COMMITTED with row versions), reads after it the
 //! session's own state.
 
+use std::sync::Arc;
+
 use super::{Session, storage};
 use crate::{
     cdc::{Lsn, agent},
+    clock::system_ticks,
     error::{SqlResult, sql_error},
+    gate::{Gate, Locked},
+    interrupt::interrupted,
 };
 
 /// What SQLite has open.
@@ -148,7 +153,7 @@ impl Session {
 
     /// Ends the snapshot of a statement, unless the transaction keeps it.
     pub(crate) fn end_statement_reads(&mut self) {
-        let keep = self.tx.count > 0 && self.settings.snapshot;
+        let keep = self.tx.count > 0 && self.settings.isolation.keeps_state();
         if self.tx.state == State::Read && !keep {
             let _ = self.conn.execute_batch("COMMIT");
             self.tx.state = State::None;
@@ -160,14 +165,11 @@ impl Session {
         if self.tx.state == State::Write {
             return Ok(());
         }
-        if self.tx.state == State::Read && !(self.tx.count > 0 && self.settings.snapshot) {
+        if self.tx.state == State::Read && !(self.tx.count > 0 && self.settings.isolation.keeps_state()) {
             self.end_statement_reads();
         }
-        if !self.database.gate.lock(self.settings.lock_timeout) {
-            let mut error = sql_error(1222, 16, "Lock request time out period exceeded.");
-            error.state = 51;
-            return Err(error);
-        }
+        let database = Arc::clone(&self.database);
+        self.wait_for(&database.gate)?;
         let opened = self.open_write();
         if opened.is_err() {
             if self.tx.state == State::None {
@@ -176,6 +178,19 @@ impl Session {
             self.database.gate.unlock();
         }
         opened
+    }
+
+    /// Waits for a lock as long as `SET LOCK_TIMEOUT` and the client allow.
+    fn wait_for(&self, gate: &Gate) -> SqlResult<()> {
+        match gate.lock_for(self.settings.lock_timeout, &self.interrupt) {
+            Locked::Yes => Ok(()),
+            Locked::Interrupted => Err(interrupted()),
+            Locked::TimedOut => {
+                let mut error = sql_error(1222, 16, "Lock request time out period exceeded.");
+                error.state = 51;
+                Err(error)
+            }
+        }
     }
 
     fn open_write(&mut self) -> SqlResult<()> {
@@ -213,9 +228,8 @@ impl Session {
     pub(crate) fn begin_cdc_write(&mut self) -> SqlResult<()> {
         self.begin_write()?;
         if !self.tx.cdc {
-            if !self.database.cdc_gate.lock(self.settings.lock_timeout) {
-                return Err(sql_error(1222, 16, "Lock request time out period exceeded."));
-            }
+            let database = Arc::clone(&self.database);
+            self.wait_for(&database.cdc_gate)?;
             self.tx.cdc = true;
         }
         Ok(())
@@ -283,7 +297,7 @@ impl Session {
             let log = &self.tx.log;
             let lsn = self.database.clock.lock().commit();
             self.conn
-                .prepare_cached("INSERT INTO main._sim_tx VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")
+                .prepare_cached("INSERT INTO main._sim_tx VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")
                 .and_then(|mut s| {
                     s.execute(rusqlite::params![
                         log.transaction,
@@ -292,7 +306,8 @@ impl Session {
                         log.begin_time,
                         self.database.now(),
                         log.first,
-                        log.last
+                        log.last,
+                        system_ticks()
                     ])
                 })
                 .map_err(storage)?;

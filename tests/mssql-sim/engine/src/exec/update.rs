@@ -8,16 +8,16 @@ use sqlparser::ast::{Expr, TableWithJoins};
 use super::{
     Frame, Run, Session,
     dml::{Images, output_items},
-    query::make_views,
+    query::{make_views, next},
     storage,
     writer::{Writer, key_columns},
 };
 use crate::{
-    bind::{Binder, Scope, Source, read_table},
+    bind::{Binder, Scope, Source},
     catalog::{Action, Table, same_name},
     cdc::Op,
     context::StatementContext,
-    error::{SqlResult, invalid_column, sql_error},
+    error::{SqlResult, computed_not_modified, invalid_column, sql_error},
     parse::{Delete, Update, parse_expression},
     result::ResultSink,
     types::{compare_text, decode, encode},
@@ -56,6 +56,9 @@ impl Session {
                     .iter()
                     .position(|c| same_name(&c.name, name))
                     .ok_or_else(|| invalid_column(name))?;
+                if table.columns[at].computed.is_some() {
+                    return Err(computed_not_modified(name));
+                }
                 if table.identity.as_ref().is_some_and(|i| i.column == table.columns[at].id) {
                     return Err(sql_error(8102, 16, format!("Cannot update identity column '{name}'.")));
                 }
@@ -84,6 +87,7 @@ impl Session {
             let (found, types) = session.find(&ctx, frame, &search, &table, &expressions)?;
             let count = found.len() as u64;
             let images = session.apply_update(&ctx, &table, &columns, &types, found, !output.is_empty())?;
+            session.enforce_checks(&table, "UPDATE")?;
             done = Some((table, output, images, count));
             Ok(())
         })?;
@@ -161,12 +165,11 @@ impl Session {
         extra: &[Expr],
     ) -> SqlResult<(Vec<Found>, Vec<SqlType>)> {
         let mut binder = Binder::new(ctx, &frame.vars);
-        let own = |x: &str| read_table(table, x, None, ctx.catalog.schema_name(table.schema_id));
         let (mut from, mut sources) = binder.from(search.from, None)?;
         let at = match named(&sources, search.target) {
             Some(at) => at,
             None => {
-                let source = own("target");
+                let source = binder.source(table, "target", None)?;
                 let item = format!("{} AS target", table.sql_name());
                 from = if from.is_empty() {
                     item
@@ -210,7 +213,7 @@ impl Session {
         let mut found = Vec::new();
         // With joins a row may be met twice; the first meeting counts.
         let mut seen = HashSet::new();
-        while let Some(row) = rows.next().map_err(storage)? {
+        while let Some(row) = next(&mut rows, &ctx.interrupt)? {
             let mut key = Vec::with_capacity(keys);
             for i in 0..keys {
                 key.push(row.get(i).map_err(storage)?);

@@ -9,11 +9,11 @@ use crate::{
     catalog::{Catalog, Column, Key, Table},
     cdc::{Op, write_image},
     database::Database,
-    engine::ServerVersion,
     error::{SqlResult, not_null, sql_error},
     result::SqlError,
     types::{assign, encode, implicit_allowed, type_default_text},
     value::{SqlType, Value},
+    version::ServerVersion,
 };
 
 /// A table being written.
@@ -140,7 +140,7 @@ impl<'a> Writer<'a> {
     /// 515.
     pub(crate) fn check_nulls(&self, row: &[Value], verb: &str) -> SqlResult<()> {
         for (column, value) in self.table.columns.iter().zip(row) {
-            if !column.nullable && *value == Value::Null {
+            if !column.nullable && column.computed.is_none() && *value == Value::Null {
                 return Err(not_null(&column.name, &self.full_name(), verb));
             }
         }

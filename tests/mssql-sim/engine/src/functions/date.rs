@@ -1,19 +1,15 @@
-//! Functions of dates and times, and the server's clock.
-
-use std::time::{SystemTime, UNIX_EPOCH};
+//! Functions of dates and times.
 
 use super::Func;
 use crate::{
+    clock::Zone,
     error::{SqlResult, overflow, sql_error},
     types::{
         DAYS_MAX, TICKS_PER_DAY, TICKS_PER_SECOND, civil_from_days, convert, days_from_civil, last_day_of_month,
         weekday,
     },
-    value::{SqlType, Value},
+    value::{Length, SqlType, Value},
 };
-
-/// Ticks of 1970-01-01.
-const UNIX_TICKS: i64 = 719_162 * TICKS_PER_DAY;
 
 /// A part of a date, as DATEADD and its like name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,13 +101,6 @@ impl DatePart {
             _ => return None,
         })
     }
-}
-
-/// The server's local time in ticks, and UTC.
-pub fn now_local(offset_minutes: i16) -> (i64, i64) {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let utc = UNIX_TICKS + (since.as_nanos() / 100) as i64;
-    (utc + i64::from(offset_minutes) * 60 * TICKS_PER_SECOND, utc)
 }
 
 pub(super) fn call(func: Func, args: &[(Value, SqlType)], result: SqlType) -> SqlResult<Value> {
@@ -216,11 +205,32 @@ pub(super) fn call(func: Func, args: &[(Value, SqlType)], result: SqlType) -> Sq
                 Value::DateTimeOffset(local - i64::from(offset) * 60 * TICKS_PER_SECOND, offset)
             })
         }
-        // x AT TIME ZONE 'UTC'
-        _ => match convert(&args[0].0, args[0].1, result)? {
-            Value::DateTimeOffset(utc, _) => Ok(Value::DateTimeOffset(utc, 0)),
-            other => Ok(other),
-        },
+        // x AT TIME ZONE name
+        _ => {
+            let name = match convert(&args[1].0, args[1].1, SqlType::NVarChar(Length::Max))? {
+                Value::Text(name) => name,
+                _ => return Ok(Value::Null),
+            };
+            let Value::DateTimeOffset(utc, _) = convert(&args[0].0, args[0].1, result)? else {
+                return Ok(Value::Null);
+            };
+            let zone = Zone::windows(&name).ok_or_else(|| {
+                sql_error(
+                    9820,
+                    16,
+                    format!("The time zone parameter '{name}' provided to AT TIME ZONE clause is invalid."),
+                )
+            })?;
+            let utc = if matches!(args[0].1, SqlType::DateTimeOffset(_)) {
+                utc
+            } else {
+                zone.utc_of_local(utc)
+            };
+            Ok(Value::DateTimeOffset(
+                utc,
+                (zone.offset_ticks(utc) / (60 * TICKS_PER_SECOND)) as i16,
+            ))
+        }
     }
 }
 

@@ -7,13 +7,14 @@ mod register;
 mod text;
 
 pub use aggregate::aggregate_type;
-pub use date::{DatePart, now_local};
+pub use date::DatePart;
 pub use register::{register, take_error};
 
 use crate::{
     error::{SqlResult, argument_count},
     types::{common_type, parse_type},
     value::{Length, SqlType, Value},
+    version::ServerVersion,
 };
 
 /// A function of its arguments alone.
@@ -71,7 +72,7 @@ pub enum Func {
     LsnIncrement,
     LsnDecrement,
     CdcIsBitSet,
-    AtUtc,
+    AtTimeZone,
 }
 
 /// Name, function, least and greatest number of arguments.
@@ -140,15 +141,19 @@ pub struct Argument {
 }
 
 impl Func {
-    /// The function of a name, once the number of arguments is right. `None` when there is no such function.
+    /// The function of a name, once the number of arguments is right. `None` when there is no such function; TRIM and
+    /// CONCAT_WS are there from 2017 on.
     ///
     /// # Errors
     /// 174 for a wrong number of arguments.
-    pub fn by_name(name: &str, arguments: usize) -> SqlResult<Option<Func>> {
+    pub fn by_name(name: &str, arguments: usize, version: ServerVersion) -> SqlResult<Option<Func>> {
         let upper = name.to_ascii_uppercase();
         let Some((_, func, low, high)) = TABLE.iter().find(|row| row.0 == upper) else {
             return Ok(None);
         };
+        if matches!(func, Func::Trim | Func::ConcatWs) && version < ServerVersion::V2017 {
+            return Ok(None);
+        }
         if arguments < *low || arguments > *high {
             return Err(argument_count(&name.to_lowercase(), *low));
         }
@@ -156,8 +161,8 @@ impl Func {
     }
 
     fn of_code(code: i64) -> Option<Func> {
-        if code == Func::AtUtc as i64 {
-            return Some(Func::AtUtc);
+        if code == Func::AtTimeZone as i64 {
+            return Some(Func::AtTimeZone);
         }
         TABLE.iter().map(|row| row.1).find(|f| *f as i64 == code)
     }
@@ -284,7 +289,7 @@ impl Func {
                 other => return Err(bad_argument(other.unwrap_or(SqlType::Int), self)),
             },
             Func::EoMonth | Func::DateFromParts => SqlType::Date,
-            Func::SwitchOffset | Func::ToDateTimeOffset | Func::AtUtc => match first {
+            Func::SwitchOffset | Func::ToDateTimeOffset | Func::AtTimeZone => match first {
                 SqlType::DateTimeOffset(n) | SqlType::DateTime2(n) => SqlType::DateTimeOffset(n),
                 _ => SqlType::DateTimeOffset(7),
             },
@@ -326,7 +331,7 @@ impl Func {
             | Func::DateFromParts
             | Func::SwitchOffset
             | Func::ToDateTimeOffset
-            | Func::AtUtc => date::call(self, args, result),
+            | Func::AtTimeZone => date::call(self, args, result),
             _ => text::call(self, args, result),
         }
     }

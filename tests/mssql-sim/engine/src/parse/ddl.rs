@@ -11,6 +11,21 @@ pub struct NewTable {
     pub name: Vec<String>,
     pub columns: Vec<ColumnSpec>,
     pub keys: Vec<KeySpec>,
+    pub checks: Vec<CheckSpec>,
+}
+
+/// A CHECK constraint.
+#[derive(Debug, Clone)]
+pub struct CheckSpec {
+    pub name: Option<String>,
+    /// The condition as T-SQL.
+    pub text: String,
+}
+
+/// A constraint of a table.
+enum TableConstraint {
+    Key(KeySpec),
+    Check(CheckSpec),
 }
 
 /// A column of one.
@@ -24,6 +39,9 @@ pub struct ColumnSpec {
     /// Seed and increment.
     pub identity: Option<(i64, i64)>,
     pub keys: Vec<KeySpec>,
+    pub checks: Vec<CheckSpec>,
+    /// T-SQL of a computed column, which has no type of its own here.
+    pub computed: Option<String>,
 }
 
 /// A key or an index.
@@ -43,6 +61,7 @@ pub struct KeySpec {
 pub enum AlterTable {
     AddColumns(Vec<ColumnSpec>),
     AddKey(KeySpec),
+    AddCheck(CheckSpec),
     DropColumns(Vec<String>),
     DropConstraint(String),
     AlterColumn(ColumnSpec),
@@ -72,9 +91,18 @@ impl Batch<'_> {
             }
             ("ALTER", "DATABASE") => {
                 self.skip(2);
-                self.identifier()?;
+                let name = self.identifier()?;
+                let option = if self.peek_word(0) == "SET" {
+                    self.peek_word(1)
+                } else {
+                    String::new()
+                };
+                let on = self.peek_word(2) == "ON";
                 self.rest_of_statement();
-                Ok(Kind::Nothing)
+                Ok(match option.as_str() {
+                    "ALLOW_SNAPSHOT_ISOLATION" | "READ_COMMITTED_SNAPSHOT" => Kind::AlterDatabase { name, option, on },
+                    _ => Kind::Nothing,
+                })
             }
             ("CREATE", "SCHEMA") => {
                 self.skip(2);
@@ -173,17 +201,16 @@ impl Batch<'_> {
             return Err(not_supported("#"));
         }
         self.expect(&Token::LParen)?;
-        let (mut columns, mut keys) = (Vec::new(), Vec::new());
+        let (mut columns, mut keys, mut checks) = (Vec::new(), Vec::new(), Vec::new());
         loop {
             if self.p.peek_token_ref().token == Token::RParen && !columns.is_empty() {
                 break;
             }
             match self.peek_word(0).as_str() {
-                "CONSTRAINT" | "PRIMARY" | "UNIQUE" | "FOREIGN" | "CHECK" | "INDEX" => {
-                    if let Some(key) = self.table_constraint()? {
-                        keys.push(key);
-                    }
-                }
+                "CONSTRAINT" | "PRIMARY" | "UNIQUE" | "FOREIGN" | "CHECK" | "INDEX" => match self.table_constraint()? {
+                    TableConstraint::Key(key) => keys.push(key),
+                    TableConstraint::Check(check) => checks.push(check),
+                },
                 _ => columns.push(self.column_spec()?),
             }
             if !self.token(&Token::Comma) {
@@ -192,7 +219,12 @@ impl Batch<'_> {
         }
         self.expect(&Token::RParen)?;
         self.storage_options()?;
-        Ok(Kind::CreateTable(Box::new(NewTable { name, columns, keys })))
+        Ok(Kind::CreateTable(Box::new(NewTable {
+            name,
+            columns,
+            keys,
+            checks,
+        })))
     }
 
     /// `ON filegroup`, `TEXTIMAGE_ON filegroup`, `WITH (…)`.
@@ -212,7 +244,7 @@ impl Batch<'_> {
     fn column_spec(&mut self) -> SqlResult<ColumnSpec> {
         let name = self.identifier()?;
         if self.word("AS") {
-            return Err(not_supported("computed column"));
+            return self.computed_column(name);
         }
         let mut column = ColumnSpec {
             name,
@@ -249,12 +281,43 @@ impl Batch<'_> {
                     key.columns.push(column.name.clone());
                 }
                 column.keys.push(key);
-            } else if matches!(self.peek_word(0).as_str(), "CHECK" | "REFERENCES" | "FOREIGN") {
+            } else if self.peek_word(0) == "CHECK" {
+                column.checks.push(self.check(constraint)?);
+            } else if matches!(self.peek_word(0).as_str(), "REFERENCES" | "FOREIGN") {
                 return Err(not_supported(&self.peek_word(0)));
             } else {
                 return Ok(column);
             }
         }
+    }
+
+    /// `expression [PERSISTED [NOT NULL]]`.
+    fn computed_column(&mut self, name: String) -> SqlResult<ColumnSpec> {
+        let text = self.expr()?.to_string();
+        let persisted = self.word("PERSISTED");
+        let not_null = persisted && self.words(&["NOT", "NULL"]);
+        if matches!(
+            self.peek_word(0).as_str(),
+            "PRIMARY" | "UNIQUE" | "CONSTRAINT" | "CHECK" | "REFERENCES" | "FOREIGN"
+        ) {
+            return Err(not_supported("constraint of a computed column"));
+        }
+        Ok(ColumnSpec {
+            name,
+            nullable: not_null.then_some(false),
+            computed: Some(text),
+            ..ColumnSpec::default()
+        })
+    }
+
+    /// `CHECK [NOT FOR REPLICATION] (condition)`.
+    fn check(&mut self, name: Option<String>) -> SqlResult<CheckSpec> {
+        self.expect_word("CHECK")?;
+        self.words(&["NOT", "FOR", "REPLICATION"]);
+        self.expect(&Token::LParen)?;
+        let text = self.expr()?.to_string();
+        self.expect(&Token::RParen)?;
+        Ok(CheckSpec { name, text })
     }
 
     fn integer(&mut self) -> SqlResult<i64> {
@@ -271,21 +334,22 @@ impl Batch<'_> {
         }
     }
 
-    fn table_constraint(&mut self) -> SqlResult<Option<KeySpec>> {
+    fn table_constraint(&mut self) -> SqlResult<TableConstraint> {
         let name = if self.word("CONSTRAINT") {
             Some(self.identifier()?)
         } else {
             None
         };
         match self.peek_word(0).as_str() {
-            "PRIMARY" | "UNIQUE" => Ok(Some(self.key(name)?)),
+            "PRIMARY" | "UNIQUE" => Ok(TableConstraint::Key(self.key(name)?)),
+            "CHECK" => Ok(TableConstraint::Check(self.check(name)?)),
             "INDEX" => {
                 self.p.advance_token();
                 let name = self.identifier()?;
                 let unique = self.word("UNIQUE");
                 let clustered = self.clustered();
                 let columns = self.key_columns()?;
-                Ok(Some(KeySpec {
+                Ok(TableConstraint::Key(KeySpec {
                     name: Some(name),
                     columns,
                     unique,
@@ -350,8 +414,8 @@ impl Batch<'_> {
                     "CONSTRAINT" | "PRIMARY" | "UNIQUE" | "FOREIGN" | "CHECK"
                 ) {
                     match self.table_constraint()? {
-                        Some(key) => AlterTable::AddKey(key),
-                        None => AlterTable::Nothing,
+                        TableConstraint::Key(key) => AlterTable::AddKey(key),
+                        TableConstraint::Check(check) => AlterTable::AddCheck(check),
                     }
                 } else {
                     let mut columns = vec![self.column_spec()?];

@@ -17,7 +17,7 @@ use sqlparser::{
     tokenizer::{Token, Tokenizer},
 };
 
-pub use ddl::{AlterTable, ColumnSpec, KeySpec, NewTable};
+pub use ddl::{AlterTable, CheckSpec, ColumnSpec, KeySpec, NewTable};
 pub use dml::{Delete, Insert, InsertSource, Update};
 pub use security::{GrantSpec, SecurityStatement};
 
@@ -94,6 +94,12 @@ pub enum Kind {
     DropDatabase {
         names: Vec<String>,
         if_exists: bool,
+    },
+    /// An option of `ALTER DATABASE … SET` that has consequences here.
+    AlterDatabase {
+        name: String,
+        option: String,
+        on: bool,
     },
     CreateSchema(String),
     DropSchema {

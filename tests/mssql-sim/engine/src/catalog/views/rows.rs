@@ -25,6 +25,9 @@ fn when(ticks: i64) -> Value {
     Value::DateTime(round_to_datetime(ticks))
 }
 
+/// Where `sys.columns` has `is_computed`.
+const COMPUTED_AT: usize = 13;
+
 const COLLATION: &str = "SQL_Latin1_General_CP1_CI_AS";
 
 /// The tables that the user sees.
@@ -37,22 +40,27 @@ pub(super) fn none(_: &StatementContext) -> Vec<Vec<Value>> {
 }
 
 pub(super) fn databases(ctx: &StatementContext) -> Vec<Vec<Value>> {
-    let level = match ctx.engine.options.version.year() {
-        2016 => 130,
-        2017 => 140,
-        2019 => 150,
-        _ => 160,
-    };
-    let databases: Vec<_> = ctx.engine.databases.read().values().cloned().collect();
+    let version = ctx.engine.options.version;
+    let level = version.compatibility_level();
+    // A database of Azure SQL shows itself and master.
+    let shown = |id: i64| !version.is_azure() || ctx.database.id == 1 || id == 1 || id == ctx.database.id;
+    let all = ctx.engine.databases.read();
+    let databases: Vec<_> = all.values().filter(|d| shown(d.id)).cloned().collect();
+    drop(all);
     databases
         .into_iter()
         .map(|db| {
-            let cdc = if db.id == ctx.database.id {
-                ctx.catalog.settings.cdc
+            let settings = if db.id == ctx.database.id {
+                ctx.catalog.settings.clone()
             } else {
                 let conn = db.agent.lock();
-                load(&conn, &Arc::new(Catalog::default())).is_ok_and(|c| c.settings.cdc)
+                load(&conn, &Arc::new(Catalog::default())).map_or_else(|_| Default::default(), |c| c.settings.clone())
             };
+            let cdc = settings.cdc;
+            // The system databases that keep row versions anyway are master and msdb.
+            let default = version.is_azure() || matches!(db.id, 1 | 4);
+            let snapshot = settings.allow_snapshot.unwrap_or(default);
+            let versions = settings.read_committed_snapshot.unwrap_or(version.is_azure());
             vec![
                 text(&db.name),
                 int(db.id),
@@ -63,9 +71,9 @@ pub(super) fn databases(ctx: &StatementContext) -> Vec<Vec<Value>> {
                 bit(false),
                 int(0),
                 text("ONLINE"),
-                int(1),
-                text("ON"),
-                bit(true),
+                int(i64::from(snapshot)),
+                text(if snapshot { "ON" } else { "OFF" }),
+                bit(versions),
                 int(1),
                 text("FULL"),
                 bit(cdc),
@@ -145,7 +153,7 @@ pub(super) fn columns(ctx: &StatementContext) -> Vec<Vec<Value>> {
                     bit(c.ty.is_text() || c.ty.is_bytes()),
                     bit(false),
                     bit(t.identity.as_ref().is_some_and(|i| i.column == c.id)),
-                    bit(false),
+                    bit(c.computed.is_some()),
                     bit(false),
                     bit(false),
                     bit(false),
@@ -517,19 +525,30 @@ pub(super) fn change_tables(ctx: &StatementContext) -> Vec<Vec<Value>> {
         .collect()
 }
 
+pub(super) fn computed_columns(ctx: &StatementContext) -> Vec<Vec<Value>> {
+    columns(ctx)
+        .into_iter()
+        .filter(|row| row.get(COMPUTED_AT) == Some(&bit(true)))
+        .collect()
+}
+
 pub(super) fn captured_columns(ctx: &StatementContext) -> Vec<Vec<Value>> {
     ctx.catalog
         .instances
         .values()
         .flat_map(|i| {
             i.columns.iter().map(move |c| {
+                let source = ctx.catalog.tables.get(&i.source_id);
+                let computed = source
+                    .and_then(|t| t.column_by_id(c.source_id))
+                    .is_some_and(|c| c.computed.is_some());
                 vec![
                     int(i.id),
                     text(&c.name),
                     int(c.source_id),
                     text(c.ty.to_string()),
                     int(c.ordinal),
-                    bit(false),
+                    bit(computed),
                     Value::Null,
                 ]
             })

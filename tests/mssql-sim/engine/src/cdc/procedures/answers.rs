@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     catalog::{CatalogView, Instance},
+    cdc::Lsn,
     context::{StatementContext, may_read_instance},
     error::{SqlResult, sql_error},
     exec::{Run, Session, storage},
@@ -66,7 +67,10 @@ pub(super) fn help(
             text(&i.name),
             Value::Int(i.id),
             Value::Int(i.source_id),
-            starts.get(&i.id).map_or(Value::Null, |l| Value::Bytes(l.0.to_vec())),
+            starts
+                .get(&i.id)
+                .filter(|start| ctx.as_of.is_none_or(|newest| **start <= newest))
+                .map_or(Value::Null, |l| Value::Bytes(l.0.to_vec())),
             Value::Null,
             Value::Int(i64::from(i.supports_net_changes)),
             Value::Null,
@@ -126,6 +130,10 @@ pub(super) fn captured_columns(session: &mut Session, i: &Instance, sink: &mut d
                     Value::Null
                 },
                 if number { Value::Int(precision) } else { Value::Null },
+                match (number, c.ty.is_float()) {
+                    (false, _) => Value::Null,
+                    (true, binary) => Value::Int(if binary { 2 } else { 10 }),
+                },
                 if number && !c.ty.is_float() {
                     Value::Int(scale)
                 } else {
@@ -149,6 +157,7 @@ pub(super) fn captured_columns(session: &mut Session, i: &Instance, sink: &mut d
         ("data_type", NAME, true),
         ("character_maximum_length", SqlType::Int, true),
         ("numeric_precision", SqlType::TinyInt, true),
+        ("numeric_precision_radix", SqlType::SmallInt, true),
         ("numeric_scale", SqlType::Int, true),
         ("datetime_precision", SqlType::SmallInt, true),
     ];
@@ -165,11 +174,14 @@ pub(super) fn ddl_history(
     let mut rows = Vec::new();
     if let Some(table) = ctx.catalog.table(Some("cdc"), "ddl_history") {
         let sql = format!(
-            "SELECT c3, c4, c5, c6 FROM {} WHERE c2 = ?1 ORDER BY c5",
+            "SELECT c3, c4, c5, c6 FROM {} WHERE c2 = ?1 AND c5 <= ?2 ORDER BY c5",
             table.sql_name()
         );
         let mut statement = session.conn.prepare(&sql).map_err(storage)?;
-        let mut found = statement.query([i.id]).map_err(storage)?;
+        let newest = ctx.as_of.unwrap_or(Lsn([0xFF; 10]));
+        let mut found = statement
+            .query(rusqlite::params![i.id, newest.0.as_slice()])
+            .map_err(storage)?;
         while let Some(row) = found.next().map_err(storage)? {
             let cell = |at: usize, ty: SqlType| -> SqlResult<Value> {
                 Ok(crate::types::decode(row.get_ref(at).map_err(storage)?, ty))

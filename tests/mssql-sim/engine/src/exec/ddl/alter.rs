@@ -3,7 +3,7 @@
 use super::super::{Session, storage, writer::append};
 use crate::{
     bind::{Binder, Scope, Variables},
-    catalog::{Column, Object, Storage, Table},
+    catalog::{Column, Object, Storage, Table, same_name},
     cdc::Op,
     error::{SqlResult, not_null, sql_error},
     parse::{AlterTable, ColumnSpec, parse_expression},
@@ -31,6 +31,10 @@ impl Session {
                 for spec in specs {
                     self.add_column(&mut table, spec)?;
                 }
+                self.bind_computed(&mut table)?;
+                for check in specs.iter().flat_map(|s| &s.checks) {
+                    self.add_check_to(&mut table, check)?;
+                }
                 self.put_object(table.id, &Object::Table(table.clone()))?;
                 self.log_ddl(&table, text, false)?;
                 specs
@@ -47,6 +51,15 @@ impl Session {
             }
             AlterTable::AlterColumn(spec) => self.alter_column(&mut table, spec, text),
             AlterTable::AddKey(key) => self.add_key(parts, key),
+            AlterTable::AddCheck(check) => {
+                self.add_check_to(&mut table, check)?;
+                self.put_object(table.id, &Object::Table(table.clone()))?;
+                self.enforce_checks(&std::sync::Arc::new(table), "ALTER TABLE")
+            }
+            AlterTable::DropConstraint(name) if table.checks.iter().any(|c| same_name(&c.name, name)) => {
+                table.checks.retain(|c| !same_name(&c.name, name));
+                self.put_object(table.id, &Object::Table(table))
+            }
             AlterTable::DropConstraint(name) => self.drop_key(parts, name, true),
             AlterTable::Nothing => Ok(()),
         }
@@ -66,13 +79,17 @@ impl Session {
         if spec.identity.is_some() {
             return Err(crate::error::not_supported("IDENTITY"));
         }
-        let ty = parse_type(&spec.ty)?;
+        let ty = match &spec.computed {
+            Some(_) => SqlType::Int,
+            None => parse_type(&spec.ty)?,
+        };
         let column = Column {
             id: table.next_column_id,
             name: spec.name.clone(),
             ty,
             nullable: spec.nullable.unwrap_or(true),
             default: spec.default.clone(),
+            computed: spec.computed.clone(),
         };
         let collate = if ty.is_text() { " COLLATE TSQL" } else { "" };
         self.conn
@@ -82,7 +99,7 @@ impl Session {
                 column.id
             ))
             .map_err(storage)?;
-        if !column.nullable {
+        if !column.nullable && column.computed.is_none() {
             match &spec.default {
                 Some(text) => {
                     let value = self.default_value(text, ty)?;
@@ -139,6 +156,15 @@ impl Session {
                 format!("The object '{}' is dependent on column '{name}'.", key.name),
             ));
         }
+        let mut without = table.clone();
+        without.columns.retain(|c| c.id != column.id);
+        if let Some(dependent) = self.depends(&without) {
+            return Err(sql_error(
+                5074,
+                16,
+                format!("The {dependent} is dependent on column '{name}'."),
+            ));
+        }
         self.conn
             .execute_batch(&format!("ALTER TABLE {} DROP COLUMN c{}", table.sql_name(), column.id))
             .map_err(storage)?;
@@ -167,6 +193,13 @@ impl Session {
                 5074,
                 16,
                 format!("The object '{}' is dependent on column '{}'.", key.name, spec.name),
+            ));
+        }
+        if old.computed.is_some() {
+            return Err(sql_error(
+                4928,
+                16,
+                format!("Cannot alter column '{}' because it is 'COMPUTED'.", spec.name),
             ));
         }
         let ty = parse_type(&spec.ty)?;

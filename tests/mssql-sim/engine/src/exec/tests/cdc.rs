@@ -253,7 +253,7 @@ fn two_instances_and_their_columns() {
 #[test]
 fn capture_can_lag_and_stop_and_idle() {
     let e = Engine::open(EngineOptions {
-        capture_lag: Duration::from_millis(300),
+        capture_lag: Some(Duration::from_millis(300)),
         ..options()
     })
     .unwrap();
@@ -443,7 +443,7 @@ fn a_killed_server_loses_nothing_and_captures_the_rest() {
     let dir = |d: &tempfile::TempDir| Some(d.path().to_owned());
     let e = Engine::open(EngineOptions {
         data_dir: dir(&live),
-        capture_lag: lag,
+        capture_lag: Some(lag),
         ..options()
     })
     .unwrap();

@@ -2,6 +2,50 @@
 
 use super::*;
 
+#[test]
+fn sp_executesql_has_its_own_variables_and_database() {
+    let e = engine();
+    let mut s = admin(&e);
+    ok(&mut s, "CREATE TABLE t (id int NOT NULL)");
+    let outer = "DECLARE @a int = 1, @b int; EXEC sp_executesql N'SET @x = @x + @y; SET @z = @x', N'@x int, @y int = 5, @z int OUTPUT', ";
+    assert_eq!(
+        one(
+            &mut s,
+            &format!("{outer} @x = @a, @y = 2, @z = @b OUTPUT; SELECT @b * 10 + @a")
+        ),
+        int(31)
+    );
+    assert_eq!(one(&mut s, &format!("{outer} 4, 3, @b OUTPUT; SELECT @b")), int(7));
+    assert_eq!(
+        one(&mut s, &format!("{outer} @x = 4, @z = @b OUTPUT; SELECT @b")),
+        int(9),
+        "the default"
+    );
+    // Without its value a parameter with none is missed by name; the batch's variables are not seen within.
+    assert_eq!(error(&mut s, &format!("{outer} @y = 2, @z = @b OUTPUT")), 8178);
+    assert_eq!(error(&mut s, &format!("{outer} @x = 1, @y = 1, @w = 1, @z = @b")), 8145);
+    assert_eq!(
+        error(&mut s, "DECLARE @a int = 1; EXEC sp_executesql N'SELECT @a'"),
+        137
+    );
+    assert_eq!(error(&mut s, "EXEC sp_executesql"), 201);
+    ok(&mut s, "EXEC sp_executesql N'USE master'; INSERT t VALUES (1)");
+    assert_eq!(
+        one(
+            &mut s,
+            "DECLARE @r int; EXEC @r = sp_executesql N'SELECT 1 AS n'; SELECT @r"
+        ),
+        int(0)
+    );
+    assert_eq!(
+        one(
+            &mut s,
+            "EXEC sys.sp_executesql @stmt = N'SELECT @n + 1', @params = N'@n int', @n = 41"
+        ),
+        int(42)
+    );
+}
+
 fn shop() -> (Arc<Engine>, Session) {
     let engine = engine();
     let mut s = admin(&engine);
