@@ -5,6 +5,7 @@ use tiberius::Row;
 use super::ask::{self, Asker};
 use super::error::{SourceError, UnknownInstance};
 use super::quote;
+use super::recorded;
 use super::types::DeclaredType;
 use crate::identity::CaptureInstance;
 use crate::lsn::Lsn;
@@ -108,7 +109,8 @@ impl Catalog {
         let columns = rows
             .iter()
             .flatten()
-            .map(|row| column(row, &instance.key))
+            .zip(1..)
+            .map(|(row, position)| column(row, position, &instance.key))
             .collect::<Result<Vec<ColumnShape>, SourceError>>()?;
         if columns.is_empty() {
             return Err(SourceError::Permission {
@@ -117,13 +119,16 @@ impl Catalog {
                 user: asker.settings().user.clone(),
             });
         }
+        let mut shape = TableShape {
+            schema: instance.schema.clone(),
+            table: instance.table.clone(),
+            capture_instance: CaptureInstance(instance.name.clone()),
+            has_command_id: true,
+            columns,
+        };
+        recorded::complete(asker, &mut shape).await?;
         Ok(TableSource {
-            shape: TableShape {
-                schema: instance.schema.clone(),
-                table: instance.table.clone(),
-                capture_instance: CaptureInstance(instance.name.clone()),
-                columns,
-            },
+            shape,
             start_lsn: instance.start_lsn,
         })
     }
@@ -265,7 +270,7 @@ fn instance(row: &Row) -> Result<Instance, SourceError> {
     })
 }
 
-fn column(row: &Row, key: &[String]) -> Result<ColumnShape, SourceError> {
+fn column(row: &Row, position: u32, key: &[String]) -> Result<ColumnShape, SourceError> {
     let name: Option<&str> = row.try_get("column_name").map_err(|e| ask::unexpected(e, DOING))?;
     let name = name.unwrap_or_default().to_owned();
     let data_type: Option<&str> = row.try_get("data_type").map_err(|e| ask::unexpected(e, DOING))?;
@@ -292,6 +297,7 @@ fn column(row: &Row, key: &[String]) -> Result<ColumnShape, SourceError> {
     Ok(ColumnShape {
         source_type: declared.text(),
         data_type: arrow,
+        recorded: declared.recorded(position),
         key: key
             .iter()
             .position(|part| *part == name)

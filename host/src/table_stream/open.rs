@@ -20,6 +20,7 @@ use crate::verdict::{TableStatus, VerdictUpdate};
 
 use super::committed;
 use super::course::{Course, Left, Ran, course, plugin_name};
+use super::omitted::Omitted;
 use super::position::{self, FirstChange, Next};
 use super::publish::{Committed, Publisher};
 use super::{Shared, StreamError, millis, takeover};
@@ -31,6 +32,8 @@ pub(super) struct OpenTable {
     pub(super) shape: Arc<TableShape>,
     pub(super) start_lsn: Option<Lsn>,
     pub(super) chain: Arc<Chain>,
+    /// Which columns of bronze can lack values; `None` where every row has all.
+    pub(super) omitted: Option<Arc<Omitted>>,
     pub(super) reader: Arc<ChangeReader>,
     pub(super) bronze: BronzeTable,
     pub(super) checkpoint: Checkpoint,
@@ -114,7 +117,8 @@ impl OpenTable {
         chain: Chain,
         mut checkpoint: Checkpoint,
     ) -> Result<OpenTable, StreamError> {
-        let bronze = BronzeTable::open(&settings.target.display().to_string(), bronze_spec(settings, &chain)).await?;
+        let spec = bronze_spec(settings, &shape, &chain);
+        let bronze = BronzeTable::open(&settings.target.display().to_string(), spec).await?;
         let facts = shared.facts_of(settings)?;
         let verdicts = shared.verdicts_of(settings)?;
         let recorded_facts = facts.table.expect_numbered(&settings.app_id).await?;
@@ -186,6 +190,7 @@ impl OpenTable {
             components_saved: false,
             shared: Arc::clone(shared),
             settings: settings.clone(),
+            omitted: Omitted::new(&shape, chain.output()).map(Arc::new),
             shape,
             start_lsn,
             chain: Arc::new(chain),
@@ -419,12 +424,12 @@ pub(super) fn identity(settings: &TableSettings, database: &str, shape: &TableSh
 }
 
 /// The bronze table that the chain needs.
-pub(super) fn bronze_spec(settings: &TableSettings, chain: &Chain) -> BronzeSpec {
+pub(super) fn bronze_spec(settings: &TableSettings, shape: &TableShape, chain: &Chain) -> BronzeSpec {
     BronzeSpec {
         capture_instance: settings.capture_instance.clone(),
         app_id: settings.app_id.clone(),
         columns: chain.output().iter().map(bronze_column).collect(),
-        omitted: false,
+        omitted: Omitted::new(shape, chain.output()).is_some(),
     }
 }
 
