@@ -108,11 +108,11 @@ mod tests {
                 .filter(|operation| recorded.is_omitted(*operation, mask))
                 .collect()
         };
-        assert_eq!(omitted(Recorded::Always, &[0]), []);
+        assert_eq!(omitted(Recorded::Always, &[0]), Vec::<i32>::new());
         assert_eq!(omitted(Recorded::After, &[0xFF]), [1, 3]);
         assert_eq!(omitted(Recorded::Never, &[0xFF]), [1, 2, 3, 4]);
         let tenth = Recorded::Changed { ordinal: 10 };
-        assert_eq!(omitted(tenth, &[0b0000_0010, 0]), []);
+        assert_eq!(omitted(tenth, &[0b0000_0010, 0]), Vec::<i32>::new());
         assert_eq!(omitted(tenth, &[0b1111_1101, 0xFF]), [3]);
         assert_eq!(omitted(tenth, &[0xFF]), [3]);
     }

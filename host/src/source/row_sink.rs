@@ -361,9 +361,6 @@ mod tests {
             one(ntz(), |sink| {
                 sink.write_smalldatetime(4, SqlSmallDateTime { days: 0, time: 1440 })
             }),
-            one(DataType::Date32, |sink| {
-                sink.write_date(4, SqlDate::unchecked_create(LAST_DAY + 1))
-            }),
             one(DataType::Utf8, |sink| {
                 sink.write_time(4, datetime2(0, TICKS_PER_DAY).time)
             }),

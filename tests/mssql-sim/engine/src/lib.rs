@@ -18,7 +18,7 @@ mod functions;
 mod gate;
 mod parse;
 pub mod result;
-mod types;
+pub mod types;
 pub mod value;
 
 pub use cdc::Lsn;

@@ -25,7 +25,7 @@ use crate::{
     context::StatementContext,
     error::{SqlResult, column_permission_denied, implicit_conversion, permission_denied, type_clash},
     functions::Argument,
-    types::{code_of, convert, convert_styled, encode, implicit_allowed},
+    types::{Collation, code_of, convert, convert_styled, encode, implicit_allowed},
     value::{Length, SqlType, Value},
 };
 
@@ -44,6 +44,8 @@ pub struct Bound {
     pub untyped: bool,
     /// Compare as bytes, under a binary or case-sensitive COLLATE.
     pub binary: bool,
+    /// The collation of a column or a COLLATE clause; absent for the database's.
+    pub collation: Option<Collation>,
 }
 
 /// An expression's form.
@@ -63,6 +65,7 @@ impl Bound {
             name: None,
             untyped: false,
             binary: false,
+            collation: None,
         }
     }
 
@@ -75,6 +78,7 @@ impl Bound {
             name: None,
             untyped: false,
             binary: false,
+            collation: None,
         }
     }
 
@@ -185,6 +189,7 @@ impl<'c> Binder<'c> {
         let nullable = bound.nullable || attempt;
         let name = bound.name.clone();
         let binary = bound.binary;
+        let collation = bound.collation;
         let made = |code, nullable| Bound {
             code,
             ty: to,
@@ -192,6 +197,7 @@ impl<'c> Binder<'c> {
             name,
             untyped: false,
             binary,
+            collation,
         };
         match &bound.code {
             Code::Const(value) => match convert_styled(value, bound.ty, to, style) {

@@ -20,7 +20,7 @@ pub use store::{load, put, remove};
 pub use views::{CatalogView, system_view};
 
 use crate::{
-    types::{code_of, fold, type_of_code},
+    types::{Collation, DEFAULT_COLLATION, code_of, fold, type_of_code},
     value::SqlType,
 };
 
@@ -99,6 +99,24 @@ pub struct Column {
     pub nullable: bool,
     /// T-SQL text of the default.
     pub default: Option<String>,
+    /// The collation's name, for text; absent for the database's.
+    #[serde(default)]
+    pub collation: Option<String>,
+}
+
+impl Column {
+    /// How its text is encoded and named on the wire.
+    pub fn collation(&self) -> Collation {
+        let own = self.collation.as_deref().and_then(Collation::of_name);
+        own.unwrap_or_default()
+    }
+
+    /// The collation's name; NULL in the views for types that have none.
+    pub fn collation_name(&self) -> Option<&str> {
+        self.ty
+            .has_collation()
+            .then(|| self.collation.as_deref().unwrap_or(DEFAULT_COLLATION))
+    }
 }
 
 /// A primary key, a unique constraint or an index.
@@ -186,6 +204,9 @@ pub struct CapturedColumn {
     pub ty: SqlType,
     /// Position in the index that identifies rows, from 1.
     pub index_ordinal: Option<i64>,
+    /// The collation's name, for text that has one of its own.
+    #[serde(default)]
+    pub collation: Option<String>,
 }
 
 /// A capture instance.

@@ -296,8 +296,10 @@ fn change(
         row.push(Stored::Blob(mask.clone()));
         row.push(Stored::Integer(target.commands));
         for c in columns {
-            // The old value of a (max) column is not in the log unless the update changed it.
-            if operation == 3 && c.ty.is_max() && !changed(c.ordinal) {
+            // The old value of a (max) column is not in the log unless the update changed it; that of the old long types
+            // never is.
+            let lacks_old = operation == 3 && c.ty.is_max() && !changed(c.ordinal);
+            if lacks_old || c.ty.is_old_lob() && matches!(operation, 1 | 3) {
                 row.push(Stored::Null);
                 continue;
             }

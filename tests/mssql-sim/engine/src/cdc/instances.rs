@@ -86,6 +86,7 @@ impl Session {
                 ty: *ty,
                 nullable: *nullable,
                 default: None,
+                collation: None,
             })
             .collect();
         let next_column_id = columns.len() as i64 + 1;
@@ -221,6 +222,7 @@ impl Session {
                     ordinal,
                     ty: source_column.ty,
                     index_ordinal,
+                    collation: source_column.collation.clone(),
                 });
             }
             let index_name = index.map(|k| k.name.clone());
@@ -327,6 +329,7 @@ fn change_columns(captured: &[CapturedColumn]) -> Vec<Column> {
         ty,
         nullable,
         default: None,
+        collation: None,
     };
     let binary = SqlType::Binary(10);
     let mut columns = vec![
@@ -341,7 +344,10 @@ fn change_columns(captured: &[CapturedColumn]) -> Vec<Column> {
             true,
         ),
     ];
-    columns.extend(captured.iter().map(|c| system(c.change_id, &c.name, c.ty, true)));
+    columns.extend(captured.iter().map(|c| Column {
+        collation: c.collation.clone(),
+        ..system(c.change_id, &c.name, c.ty, true)
+    }));
     columns.push(system(column::COMMAND_ID, "__$command_id", SqlType::Int, true));
     columns
 }
