@@ -58,6 +58,9 @@ pub(crate) struct Args {
     /// The server's clock, in minutes east of UTC
     #[arg(long, default_value_t = 0, allow_negative_numbers = true, value_name = "MINUTES")]
     utc_offset: i16,
+    /// Change tables have no __$command_id, as on some builds of SQL Server 2016
+    #[arg(long)]
+    without_command_id: bool,
     /// Off: no certificate. On: the client decides. Required: everything is encrypted
     #[arg(long, default_value = "on", value_enum)]
     encrypt: Encrypt,
@@ -232,6 +235,7 @@ fn ask_to_stop(stop: &mpsc::Sender<Stop>, ready: &AtomicBool) {
 
 fn engine_options(args: &Args) -> EngineOptions {
     EngineOptions {
+        without_command_id: args.without_command_id,
         data_dir: args.data.clone(),
         admin_user: args.user.clone(),
         admin_password: args.password.clone(),

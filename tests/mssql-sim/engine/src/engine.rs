@@ -82,6 +82,8 @@ pub struct EngineOptions {
     pub utc_offset_minutes: i16,
     /// Windows name of the zone, as `CURRENT_TIMEZONE_ID()` answers on 2022.
     pub time_zone: String,
+    /// Change tables have no `__$command_id`, as on some builds of 2016.
+    pub without_command_id: bool,
 }
 
 impl Default for EngineOptions {
@@ -97,6 +99,7 @@ impl Default for EngineOptions {
             version: ServerVersion::default(),
             utc_offset_minutes: 0,
             time_zone: "UTC".into(),
+            without_command_id: false,
         }
     }
 }

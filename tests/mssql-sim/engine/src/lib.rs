@@ -18,9 +18,10 @@ mod functions;
 mod gate;
 mod parse;
 pub mod result;
-pub mod types;
+mod types;
 pub mod value;
 
 pub use cdc::Lsn;
 pub use engine::{Engine, EngineOptions, OpenError, ServerVersion};
 pub use exec::Session;
+pub use types::{CodePage, Collation, decode_utf16, encode_utf16};

@@ -1,6 +1,6 @@
 //! Character data: UTF-16LE for `n` types, the code page of a collation for the others.
 
-use mssql_sim_engine::types::{CodePage, Collation, encode_utf16};
+use mssql_sim_engine::{CodePage, Collation, encode_utf16};
 
 /// The stand-in's own collation, `SQL_Latin1_General_CP1_CI_AS`: LCID 1033, ignore case, kana and width, sort id 52.
 pub(crate) const COLLATION: [u8; 5] = [0x09, 0x04, 0xD0, 0x00, 0x34];

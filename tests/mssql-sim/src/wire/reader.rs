@@ -75,5 +75,5 @@ impl<'a> Reader<'a> {
 
 /// Decodes UTF-16LE; half of a pair stays what it is.
 pub(crate) fn utf16(bytes: &[u8]) -> String {
-    mssql_sim_engine::types::decode_utf16(bytes)
+    mssql_sim_engine::decode_utf16(bytes)
 }

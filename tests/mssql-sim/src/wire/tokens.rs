@@ -1,7 +1,7 @@
 //! The tokens of a response, one function each. All append to a buffer.
 
+use mssql_sim_engine::Collation;
 use mssql_sim_engine::result::{ColumnMeta, SqlError};
-use mssql_sim_engine::types::Collation;
 use mssql_sim_engine::value::{Length, SqlType, Value};
 
 use super::encoding::{COLLATION, put_utf16};

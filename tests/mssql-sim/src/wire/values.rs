@@ -1,6 +1,6 @@
 //! Values on the wire: those of a row (written) and those of parameters (read).
 
-use mssql_sim_engine::types::CodePage;
+use mssql_sim_engine::CodePage;
 use mssql_sim_engine::value::{Length, SqlType, Value};
 
 use super::encoding::{decode_code_page, put_code_page, put_utf16};
@@ -397,7 +397,7 @@ fn read_time(reader: &mut Reader<'_>, scale: u8) -> Parsed<i64> {
 
 #[cfg(test)]
 mod tests {
-    use mssql_sim_engine::types::Collation;
+    use mssql_sim_engine::Collation;
 
     use super::super::encoding::COLLATION;
     use super::super::typeinfo::{put_type_info, read_type_info};

@@ -234,18 +234,24 @@ impl Session {
             let created = session.database.now();
             let schema_id = session.catalog.schema("cdc").map_or(0, |s| s.id);
             let next_column_id = column::FIRST_CAPTURED + columns.len() as i64;
+            let mut change_columns = change_columns(&columns);
+            let mut cluster = vec![column::START_LSN, column::COMMAND_ID, column::SEQVAL, column::OPERATION];
+            if session.engine.options.without_command_id {
+                change_columns.retain(|c| c.id != column::COMMAND_ID);
+                cluster.retain(|id| *id != column::COMMAND_ID);
+            }
             session.put_table(Table {
                 id,
                 schema_id,
                 name: format!("{name}_CT"),
-                columns: change_columns(&columns),
+                columns: change_columns,
                 next_column_id,
                 keys: Vec::new(),
                 identity: None,
                 storage: Storage::Cdc,
                 created,
                 grants: Vec::new(),
-                cluster: vec![column::START_LSN, column::COMMAND_ID, column::SEQVAL, column::OPERATION],
+                cluster,
             })?;
             let instance = Instance {
                 id,

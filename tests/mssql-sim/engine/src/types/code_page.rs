@@ -21,6 +21,7 @@ pub enum CodePage {
 /// all of them, but for those with `_BIN` and `_CS` in a COLLATE clause.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Collation {
+    /// How text is encoded.
     pub page: CodePage,
     /// Locale, flags and sort id.
     pub wire: [u8; 5],
