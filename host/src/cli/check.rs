@@ -189,8 +189,8 @@ fn print_table(table: &TableSettings, source: &TableSource, opened: &Chain, stan
             column.key.map(|key| format!("  (key {key})")).unwrap_or_default()
         );
     }
-    for instance in &source.table.instances {
-        let reader = ChangeReader::new(pool.clone(), shape, instance);
+    for instance in 0..source.table.instances.len() {
+        let reader = ChangeReader::new(pool.clone(), &source.table, instance, shape);
         say!("  statement  {}", reader.statement());
     }
     say!("  state      {}", describe_standing(standing));

@@ -7,6 +7,7 @@ use tiberius::Row;
 use super::ask::{self, Asker};
 use super::error::{SourceError, UnknownInstance};
 use super::quote;
+use super::recorded;
 use super::server_clock;
 use super::table::{self, Listed, SourceInstance, SourceTable};
 use crate::clock::Zone;
@@ -107,7 +108,12 @@ impl Catalog {
             self.expect_readable(asker, instance).await?;
             let sql = table::captured_columns(&instance.name);
             let rows = asker.batch(&sql, DOING).await?;
-            instance.columns = rows.iter().flatten().map(table::column).collect::<Result<_, _>>()?;
+            instance.columns = rows
+                .iter()
+                .flatten()
+                .zip(1..)
+                .map(|(row, position)| table::column(row, position))
+                .collect::<Result<_, _>>()?;
             if instance.columns.is_empty() {
                 return Err(SourceError::Permission {
                     object: format!("the captured columns of {}", instance.name),
@@ -115,6 +121,10 @@ impl Catalog {
                     user: asker.settings().user.clone(),
                 });
             }
+        }
+        let source = format!("{}.{}", quote::name(&table.schema), quote::name(&table.table));
+        for instance in &mut table.instances {
+            recorded::complete(asker, &source, instance).await?;
         }
         Ok(TableSource {
             shape: table.shape(&named, only)?,

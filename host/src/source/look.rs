@@ -88,6 +88,14 @@ pub async fn look(asker: &mut Asker, known: &SourceTable) -> Result<TableLook, S
     })
 }
 
+fn has(row: &Row, column: &str) -> bool {
+    row.columns().iter().any(|known| known.name() == column)
+}
+
+fn is_about(row: &Row, instance: &CaptureInstance) -> bool {
+    matches!(row.try_get::<&str, _>("capture_instance"), Ok(Some(name)) if name == instance.0)
+}
+
 fn question(known: &SourceTable) -> String {
     let mut question = table::help(&known.schema, &known.table);
     for instance in &known.instances {

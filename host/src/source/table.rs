@@ -12,7 +12,7 @@ use super::quote;
 use super::types::DeclaredType;
 use crate::identity::CaptureInstance;
 use crate::lsn::Lsn;
-use crate::shape::{ColumnShape, META_BEFORE, TableShape};
+use crate::shape::{ColumnShape, META_BEFORE, Recorded, TableShape};
 
 pub(super) const DOING: &str = "reading the capture instances of a table";
 
@@ -36,6 +36,8 @@ pub struct SourceInstance {
     pub start_lsn: Option<Lsn>,
     /// The columns that it captures, in its order.
     pub columns: Vec<CapturedColumn>,
+    /// Whether its change table has `__$command_id`, which some builds of SQL Server 2016 lack.
+    pub has_command_id: bool,
     /// When it was made, on the server's clock.
     pub(super) created: i64,
     /// The names of the key's columns, in order.
@@ -55,6 +57,8 @@ pub struct CapturedColumn {
     pub source_type: String,
     /// The type of its values here; `None`: it cannot be read.
     pub data_type: Option<arrow::datatypes::DataType>,
+    /// In which of its change rows CDC records it.
+    pub recorded: Recorded,
 }
 
 /// A part of a range, and the instance that has it.
@@ -106,8 +110,10 @@ impl SourceTable {
         let instance = |instance: &SourceInstance| (instance.name.clone(), instance.created);
         let names = |table: &SourceTable| table.instances.iter().map(instance).collect::<Vec<_>>();
         let columns = |table: &SourceTable| {
-            let of = |instance: &SourceInstance| instance.columns.clone();
-            table.instances.iter().map(of).collect::<Vec<_>>()
+            // What is recorded of a column follows from its type.
+            let of = |column: &CapturedColumn| (column.id, column.name.clone(), column.source_type.clone());
+            let columns = table.instances.iter().flat_map(|instance| &instance.columns);
+            columns.map(of).collect::<Vec<_>>()
         };
         names(self) == names(other) && columns(self) == columns(other)
     }
@@ -141,7 +147,13 @@ impl SourceTable {
                         columns.push(shape);
                         through.push(&instance.name);
                     }
-                    Some(at) if columns[at].data_type == shape.data_type => columns[at] = shape,
+                    Some(at) if columns[at].data_type == shape.data_type => {
+                        let before = columns[at].recorded;
+                        columns[at] = shape;
+                        if columns[at].recorded == Recorded::Always {
+                            columns[at].recorded = before;
+                        }
+                    }
                     Some(at) => {
                         return Err(SourceError::ColumnOfTwoTypes {
                             column: column.name.clone(),
@@ -152,6 +164,11 @@ impl SourceTable {
                         });
                     }
                 }
+            }
+        }
+        for column in &mut columns {
+            if (0..self.instances.len()).any(|instance| self.lacks(instance, &column.name)) {
+                column.recorded = Recorded::Never;
             }
         }
         // A column that newer instances have dropped is in their key no more.
@@ -179,8 +196,35 @@ impl SourceTable {
             schema: self.schema.clone(),
             table: self.table.clone(),
             capture_instance: named.clone(),
+            has_command_id: self.instances.iter().all(|instance| instance.has_command_id),
             columns,
         })
+    }
+
+    /// Whether an instance does not capture a column that one after it does: the source may have had a value.
+    fn lacks(&self, instance: usize, column: &str) -> bool {
+        !self.instances[instance].captures(column)
+            && self.instances[instance + 1..].iter().any(|later| later.captures(column))
+    }
+
+    /// The shape of the rows of one instance, for a stream of this shape.
+    pub fn shape_of(&self, instance: usize, stream: &TableShape) -> TableShape {
+        let own = &self.instances[instance];
+        let columns = stream.columns.iter().map(|column| ColumnShape {
+            recorded: match own.columns.iter().find(|captured| captured.name == column.name) {
+                Some(captured) => captured.recorded,
+                None if self.lacks(instance, &column.name) => Recorded::Never,
+                // It was dropped: there is no value.
+                None => Recorded::Always,
+            },
+            ..column.clone()
+        });
+        TableShape {
+            capture_instance: own.name.clone(),
+            has_command_id: own.has_command_id,
+            columns: columns.collect(),
+            ..stream.clone()
+        }
     }
 }
 
@@ -192,6 +236,7 @@ impl SourceTable {
             name: CaptureInstance((*name).to_owned()),
             start_lsn: *start_lsn,
             columns: Vec::new(),
+            has_command_id: true,
             created: 0,
             key: Vec::new(),
             role: None,
@@ -219,6 +264,7 @@ impl SourceInstance {
                 source_type: column.source_type.clone(),
             })?,
             key: self.key_position(&column.name),
+            recorded: column.recorded,
             name: column.name.clone(),
         })
     }
@@ -300,6 +346,7 @@ impl Listed {
                 name: CaptureInstance(by_name("capture_instance")?.unwrap_or_default()),
                 start_lsn: start.and_then(Lsn::from_bytes).filter(|lsn| !lsn.is_zero()),
                 columns: Vec::new(),
+                has_command_id: true,
                 created: created.map_or(0, |at| at.and_utc().timestamp_micros()),
                 key: by_name("index_column_list")?
                     .map(|list| bracketed(&list))
@@ -318,8 +365,8 @@ pub(super) fn captured_columns(instance: &CaptureInstance) -> String {
     )
 }
 
-/// A row of `sys.sp_cdc_get_captured_columns`.
-pub(super) fn column(row: &Row) -> Result<CapturedColumn, SourceError> {
+/// A row of `sys.sp_cdc_get_captured_columns`; `position` is the column's in it, from 1.
+pub(super) fn column(row: &Row, position: u32) -> Result<CapturedColumn, SourceError> {
     let name: Option<&str> = row.try_get("column_name").map_err(|e| ask::unexpected(e, DOING))?;
     let name = name.unwrap_or_default().to_owned();
     let data_type: Option<&str> = row.try_get("data_type").map_err(|e| ask::unexpected(e, DOING))?;
@@ -338,6 +385,7 @@ pub(super) fn column(row: &Row) -> Result<CapturedColumn, SourceError> {
         name,
         source_type: declared.text(),
         data_type: declared.arrow(),
+        recorded: declared.recorded(position),
     })
 }
 
@@ -399,8 +447,10 @@ mod tests {
                     name: (*name).to_owned(),
                     source_type: data_type.to_string(),
                     data_type: Some(data_type.clone()),
+                    recorded: Recorded::Always,
                 })
                 .collect(),
+            has_command_id: true,
             created: 0,
             key: vec!["id".to_owned()],
             role: None,
@@ -461,7 +511,11 @@ mod tests {
         let names: Vec<&str> = shape.columns.iter().map(|column| column.name.as_str()).collect();
         assert_eq!(names, ["id", "old", "new"]);
         assert_eq!(shape.columns[0].key, Some(1));
-        assert!(table.instances[0].captures("old") && !table.instances[1].captures("old"));
+        // What the older one did not capture the source may have had; what was dropped it had not.
+        let recorded = |instance: usize| table.shape_of(instance, &shape).columns.iter().map(|c| c.recorded).collect::<Vec<_>>();
+        assert_eq!(recorded(0), [Recorded::Always, Recorded::Always, Recorded::Never]);
+        assert_eq!(recorded(1), [Recorded::Always; 3]);
+        assert_eq!(shape.columns[2].recorded, Recorded::Never);
     }
 
     #[test]

@@ -20,6 +20,7 @@ use crate::source::{
 };
 use crate::transform::Chain;
 
+use super::omitted::Omitted;
 use super::open::{OpenTable, blocking};
 use super::publish::Committed;
 use super::record::{Seen, Timing};
@@ -44,7 +45,7 @@ impl OpenTable {
             // An idle position: nothing is read, so nothing of it can be lost.
             let (tally, stats) = (Tally::default(), ReadStats::default());
             let facts = self.facts_row(&planned, &tally, stats, Seen::default(), timing);
-            return self.finish(&planned, facts, 0, true).await;
+            return self.finish(&planned, facts, None, true).await;
         };
         let wanted = Wanted {
             from: range.from,
@@ -197,10 +198,10 @@ impl OpenTable {
         // An attempt whose reply was lost may be in bronze.
         let mut look = replayed;
         let mut moved = false;
-        let (facts, replaced_texts) = loop {
+        let (facts, warning) = loop {
             let done = async {
                 if look && let Some(facts) = self.in_bronze(&planned).await? {
-                    return Ok((facts, 0));
+                    return Ok((facts, None));
                 }
                 self.attempt(&planned, &times, seen, timing).await
             };
@@ -212,24 +213,24 @@ impl OpenTable {
             }
             look = true;
         };
-        self.finish(&planned, facts, replaced_texts, replayed).await
+        self.finish(&planned, facts, warning, replayed).await
     }
 
-    /// Reads, transforms, stages and commits. The batch's facts, and how many texts held invalid sequences.
+    /// Reads, transforms, stages and commits. The batch's facts, and what there is to warn of.
     async fn attempt(
         &self,
         planned: &PlannedBatch,
         times: &Arc<CommitTimes>,
         seen: Seen,
         mut timing: Timing,
-    ) -> Result<(FactsRow, u64), StreamError> {
+    ) -> Result<(FactsRow, Option<String>), StreamError> {
         // Before anything is read, whoever ran the stream before cannot commit any more.
         self.bronze.claim(self.checkpoint.fencing()).await?;
         failpoint::pass(failpoint::BEFORE_READ);
         let (sender, chunks) = mpsc::channel(CHUNKS_WAITING);
         let reading = tokio::spawn(self.readers(planned, times)?.read(sender));
         let staged = self.bronze.stage(planned.batch_id, planned.attempt).await?;
-        let staged = stage(Arc::clone(&self.chain), chunks, staged).await;
+        let staged = stage(Arc::clone(&self.chain), self.omitted.clone(), chunks, staged).await;
         // The reader's error comes first: when it failed, the chunks just ended.
         let (stats, read) = reading.await.map_err(|_| StreamError::Task {
             doing: "reading change rows",
@@ -243,10 +244,13 @@ impl OpenTable {
             (_, Err(error)) => return Err(error),
         };
         timing.read = read.saturating_sub(stats.handing_over);
+        let warning = tally
+            .replaced
+            .warning(&self.shape, &format!("batch {}", planned.batch_id));
         if tally.rows == 0 {
             staged.abort().await;
             let facts = self.facts_row(planned, &tally, stats, seen, timing);
-            return Ok((facts, tally.replaced_texts));
+            return Ok((facts, warning));
         }
         failpoint::pass(failpoint::BEFORE_FILES_STAGED);
         staged.finish().await?;
@@ -271,7 +275,7 @@ impl OpenTable {
                 doing: "looking for its batch in bronze",
             })?,
         };
-        Ok((facts, tally.replaced_texts))
+        Ok((facts, warning))
     }
 
     /// What reads the ranges of a plan.
@@ -311,17 +315,14 @@ impl OpenTable {
         &mut self,
         planned: &PlannedBatch,
         facts: FactsRow,
-        replaced_texts: u64,
+        warning: Option<String>,
         replayed: bool,
     ) -> Result<(), StreamError> {
         let record = self.record(planned, facts).await?;
-        if replaced_texts > 0 {
+        if let Some(message) = warning {
             self.shared.tell(Event::Warning {
                 capture_instance: self.settings.capture_instance.clone(),
-                message: format!(
-                    "{replaced_texts} texts of batch {} held invalid sequences, which were replaced by U+FFFD",
-                    planned.batch_id
-                ),
+                message,
             });
         }
         self.tell_batch(&record, replayed);
@@ -416,14 +417,15 @@ impl<T> Drop for AbortOnDrop<T> {
 /// Transforms and stages chunks as they come, on threads for CPU work, while the next one is read.
 async fn stage(
     transforms: Arc<Chain>,
+    omitted: Option<Arc<Omitted>>,
     mut chunks: mpsc::Receiver<Chunk>,
     mut staged: StagedFiles,
 ) -> Result<(StagedFiles, Tally), StreamError> {
     let mut tally = Tally::default();
     while let Some(chunk) = chunks.recv().await {
         failpoint::pass(failpoint::CHUNK_READ);
-        tally.replaced_texts += chunk.replaced_texts;
-        let transforms = Arc::clone(&transforms);
+        tally.replaced.add(&chunk.replaced);
+        let (transforms, omitted) = (Arc::clone(&transforms), omitted.clone());
         let (files, outcome) = tokio::task::spawn_blocking(move || {
             let mut staged = staged;
             let outcome = transforms
@@ -431,7 +433,13 @@ async fn stage(
                 .map_err(StreamError::from)
                 .and_then(|applied| {
                     failpoint::pass(failpoint::CHUNK_TRANSFORMED);
-                    staged.write(&applied.batch)?;
+                    match &omitted {
+                        Some(omitted) => {
+                            let batch = omitted.add_to(&applied, &chunk.omitted);
+                            staged.write(&batch.map_err(|error| LakeError::Internal(error.to_string()))?)?;
+                        }
+                        None => staged.write(&applied.batch)?,
+                    }
                     Ok(applied)
                 });
             (staged, outcome)

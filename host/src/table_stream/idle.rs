@@ -68,6 +68,6 @@ impl OpenTable {
         self.write_plan(&planned).await?;
         let (tally, stats) = (Tally::default(), ReadStats::default());
         let facts = self.facts_row(&planned, &tally, stats, seen, timing);
-        self.finish(&planned, facts, 0, false).await
+        self.finish(&planned, facts, None, false).await
     }
 }

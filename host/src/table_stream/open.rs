@@ -23,6 +23,8 @@ use crate::verdict::{TableStatus, VerdictUpdate};
 use super::committed;
 use super::course::{Course, Left, Ran, course, plugin_name};
 use super::position::{Bearings, FirstChange, Next};
+use super::omitted::Omitted;
+use super::position::{self, FirstChange, Next};
 use super::publish::{Committed, Publisher};
 use super::{Shared, StreamError, millis, takeover};
 
@@ -38,6 +40,8 @@ pub(super) struct OpenTable {
     pub(super) readers: Vec<(CaptureInstance, Arc<ChangeReader>)>,
     /// Parts of a batch that are read at the same time, at most.
     pub(super) parts: NonZeroU32,
+    /// Which columns of bronze can lack values; `None` where every row has all.
+    pub(super) omitted: Option<Arc<Omitted>>,
     pub(super) bronze: BronzeTable,
     pub(super) checkpoint: Checkpoint,
     pub(super) publisher: Publisher,
@@ -131,7 +135,8 @@ impl OpenTable {
         chain: Chain,
         mut checkpoint: Checkpoint,
     ) -> Result<OpenTable, StreamError> {
-        let bronze = BronzeTable::open(&settings.target.display().to_string(), bronze_spec(settings, &chain)).await?;
+        let spec = bronze_spec(settings, &shape, &chain);
+        let bronze = BronzeTable::open(&settings.target.display().to_string(), spec).await?;
         let facts = shared.facts_of(settings)?;
         let verdicts = shared.verdicts_of(settings)?;
         let recorded_facts = facts.table.expect_numbered(&settings.app_id).await?;
@@ -182,8 +187,9 @@ impl OpenTable {
             readers: source
                 .instances
                 .iter()
-                .map(|instance| {
-                    let reader = ChangeReader::new(shared.pool.clone(), &shape, instance);
+                .enumerate()
+                .map(|(at, instance)| {
+                    let reader = ChangeReader::new(shared.pool.clone(), &source, at, &shape);
                     (instance.name.clone(), Arc::new(reader))
                 })
                 .collect(),
@@ -217,6 +223,7 @@ impl OpenTable {
             components_saved: false,
             shared: Arc::clone(shared),
             settings: settings.clone(),
+            omitted: Omitted::new(&shape, chain.output()).map(Arc::new),
             shape,
             source,
             chain: Arc::new(chain),
@@ -471,12 +478,12 @@ pub(super) fn identity(settings: &TableSettings, database: &str, shape: &TableSh
 }
 
 /// The bronze table that the chain needs.
-pub(super) fn bronze_spec(settings: &TableSettings, chain: &Chain) -> BronzeSpec {
+pub(super) fn bronze_spec(settings: &TableSettings, shape: &TableShape, chain: &Chain) -> BronzeSpec {
     BronzeSpec {
         capture_instance: settings.capture_instance.clone(),
         app_id: settings.app_id.clone(),
         columns: chain.output().iter().map(bronze_column).collect(),
-        omitted: false,
+        omitted: Omitted::new(shape, chain.output()).is_some(),
     }
 }
 

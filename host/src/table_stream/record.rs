@@ -106,10 +106,13 @@ impl OpenTable {
             ingestion_lag_seconds: seen.max.map(|max| hours_between(end.commit_ts, max.commit_ts) * 3600.0),
             end_lsn: Some(end.lsn),
             end_commit_ts: Some(end.commit_ts),
-            detail: planned
-                .reason
-                .as_ref()
-                .map(|reason| format!("attempt {}: {reason}", planned.attempt)),
+            detail: detail([
+                planned
+                    .reason
+                    .as_ref()
+                    .map(|reason| format!("attempt {}: {reason}", planned.attempt)),
+                tally.replaced.fact(&self.shape),
+            ]),
             target: Some(self.settings.target.display().to_string()),
             transform: Some(planned.provenance.to_string()),
             transform_ms: ms(tally.transform),
@@ -146,6 +149,12 @@ impl OpenTable {
         metadata.extend(plan.map(|(name, value)| (name.to_owned(), value)));
         metadata.into()
     }
+}
+
+/// What there is to say of a batch, in one text.
+fn detail(parts: [Option<String>; 2]) -> Option<String> {
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 impl Timing {

@@ -36,8 +36,13 @@ impl OpenTable {
             return Err(StreamError::TableChanged);
         }
         // Where an instance begins is known when capture has reached it.
-        if table != *self.source {
-            self.source = Arc::new(table);
+        let begins = |table: &SourceTable| table.instances.iter().map(|instance| instance.start_lsn).collect::<Vec<_>>();
+        if begins(&table) != begins(&self.source) {
+            let mut source = (*self.source).clone();
+            for (known, now) in source.instances.iter_mut().zip(&table.instances) {
+                known.start_lsn = now.start_lsn;
+            }
+            self.source = Arc::new(source);
         }
         let told = self.told_of();
         let new: Vec<Ddl> = ddl.into_iter().filter(|ddl| Some(ddl.lsn) > told).collect();

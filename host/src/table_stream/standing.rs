@@ -72,13 +72,13 @@ pub(crate) async fn standing(
         Ok(reader)
     })
     .await?;
-    let mut seen = see(settings, chain, &reader).await?;
+    let mut seen = see(settings, shape, chain, &reader).await?;
     // A look at the facts is the run's.
     let fits = |seen: &Seen| reconcile(&seen.state, seen.bronze.flatten(), None);
     let mut resume = fits(&seen);
     // What is read one after the other need not fit, if a process wrote meanwhile.
     if resume.is_err() && seen.owner.is_none() {
-        seen = see(settings, chain, &reader).await?;
+        seen = see(settings, shape, chain, &reader).await?;
         resume = fits(&seen);
     }
     let open = match (&seen.owner, resume) {
@@ -122,11 +122,16 @@ pub(crate) async fn standing(
     })
 }
 
-async fn see(settings: &TableSettings, chain: &Chain, reader: &CheckpointReader) -> Result<Seen, StreamError> {
+async fn see(
+    settings: &TableSettings,
+    shape: &TableShape,
+    chain: &Chain,
+    reader: &CheckpointReader,
+) -> Result<Seen, StreamError> {
     let reading = reader.clone();
     let state = blocking(move || reading.latest()).await?;
     let target = settings.target.display().to_string();
-    let bronze = BronzeTable::look(&target, &bronze_spec(settings, chain)).await?;
+    let bronze = BronzeTable::look(&target, &bronze_spec(settings, shape, chain)).await?;
     let reader = reader.clone();
     let (running, owner, configured) = blocking(move || {
         let (running, owner) = (reader.running()?, reader.owner()?);

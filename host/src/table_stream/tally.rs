@@ -6,6 +6,7 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int32Type, TimestampMicrosecondType};
 
+use super::replaced::Replaced;
 use crate::lsn::{Lsn, UtcMicros};
 use crate::shape::META_BEFORE;
 use crate::transform::Applied;
@@ -23,8 +24,7 @@ pub(super) struct Tally {
     pub(super) deletes: u64,
     /// Rows that a transform left out.
     pub(super) filtered: u64,
-    /// Texts in which an invalid sequence was replaced.
-    pub(super) replaced_texts: u64,
+    pub(super) replaced: Replaced,
     pub(super) first: Option<(Lsn, UtcMicros)>,
     pub(super) last: Option<(Lsn, UtcMicros)>,
     pub(super) transform: Duration,
@@ -101,6 +101,7 @@ mod tests {
             batch: RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.to_vec()).unwrap(),
             filtered,
             elapsed: Duration::ZERO,
+            origin: None,
         }
     }
 

@@ -61,6 +61,9 @@ pub(crate) struct Args {
     /// The zone of the server's clock, by its Windows or IANA name: "W. Europe Standard Time" or Europe/Berlin
     #[arg(long, value_name = "NAME", value_parser = parse_zone, conflicts_with = "utc_offset")]
     time_zone: Option<Zone>,
+    /// Change tables have no __$command_id, as on some builds of SQL Server 2016
+    #[arg(long)]
+    without_command_id: bool,
     /// Off: no certificate. On: the client decides. Required: everything is encrypted
     #[arg(long, default_value = "on", value_enum)]
     encrypt: Encrypt,
@@ -240,6 +243,7 @@ fn ask_to_stop(stop: &mpsc::Sender<Stop>, ready: &AtomicBool) {
 
 fn engine_options(args: &Args) -> EngineOptions {
     EngineOptions {
+        without_command_id: args.without_command_id,
         data_dir: args.data.clone(),
         admin_user: args.user.clone(),
         admin_password: args.password.clone(),

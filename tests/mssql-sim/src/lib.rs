@@ -12,6 +12,7 @@ mod exec_call;
 pub mod faults;
 mod messages;
 mod params;
+pub mod readers;
 mod response;
 pub mod script;
 mod server;

@@ -46,6 +46,8 @@ pub struct EngineOptions {
     pub version: ServerVersion,
     /// The zone of the server's clock. Azure SQL Database knows only UTC.
     pub time_zone: Zone,
+    /// Change tables have no `__$command_id`, as on some builds of 2016.
+    pub without_command_id: bool,
 }
 
 impl Default for EngineOptions {
@@ -60,6 +62,7 @@ impl Default for EngineOptions {
             server_name: "MSSQL-SIM".into(),
             version: ServerVersion::default(),
             time_zone: Zone::fixed(0),
+            without_command_id: false,
         }
     }
 }

@@ -30,3 +30,4 @@ pub use engine::{Engine, EngineOptions, OpenError};
 pub use exec::Session;
 pub use interrupt::Watch;
 pub use version::ServerVersion;
+pub use types::{CodePage, Collation, decode_utf16, encode_utf16};

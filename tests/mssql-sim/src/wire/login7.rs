@@ -42,6 +42,13 @@ impl std::fmt::Debug for Login7 {
 }
 
 impl Login7 {
+    /// Whether the client offered a feature extension.
+    pub(crate) fn knows(&self, feature: u8) -> bool {
+        self.features
+            .as_ref()
+            .is_some_and(|features| features.contains(&feature))
+    }
+
     /// Reads the message.
     pub(crate) fn parse(body: &[u8]) -> Parsed<Login7> {
         let mut reader = Reader::new(body);
