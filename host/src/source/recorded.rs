@@ -26,7 +26,12 @@ pub(super) async fn complete(
     let first = first.ok_or_else(|| unexpected("no answer".to_owned()))?;
     let length: Option<i16> = first.try_get(0).map_err(|error| ask::unexpected(error, DOING))?;
     instance.has_command_id = length.is_some();
-    for (at, column) in instance.columns.iter_mut().filter(|column| is_masked(column)).enumerate() {
+    for (at, column) in instance
+        .columns
+        .iter_mut()
+        .filter(|column| is_masked(column))
+        .enumerate()
+    {
         let ordinal: Option<i32> = first.try_get(at + 1).map_err(|error| ask::unexpected(error, DOING))?;
         let ordinal = ordinal.and_then(|ordinal| u32::try_from(ordinal).ok());
         column.recorded = match ordinal.filter(|ordinal| *ordinal > 0) {
@@ -58,10 +63,16 @@ fn statement(source: &str, instance: &SourceInstance) -> String {
     let name = &instance.name.0;
     let change_table = quote::literal(&quote::change_table(name));
     let mut answers = vec![format!("COL_LENGTH({change_table}, N'__$command_id')")];
-    answers.extend(instance.columns.iter().filter(|column| is_masked(column)).map(|column| {
-        let (instance, column) = (quote::literal(name), quote::literal(&column.name));
-        format!("sys.fn_cdc_get_column_ordinal({instance}, {column})")
-    }));
+    answers.extend(
+        instance
+            .columns
+            .iter()
+            .filter(|column| is_masked(column))
+            .map(|column| {
+                let (instance, column) = (quote::literal(name), quote::literal(&column.name));
+                format!("sys.fn_cdc_get_column_ordinal({instance}, {column})")
+            }),
+    );
     format!(
         "SELECT {}; SELECT name FROM sys.columns WHERE object_id = OBJECT_ID({}) AND is_computed = 1",
         answers.join(", "),

@@ -204,7 +204,9 @@ impl SourceTable {
     /// Whether an instance does not capture a column that one after it does: the source may have had a value.
     fn lacks(&self, instance: usize, column: &str) -> bool {
         !self.instances[instance].captures(column)
-            && self.instances[instance + 1..].iter().any(|later| later.captures(column))
+            && self.instances[instance + 1..]
+                .iter()
+                .any(|later| later.captures(column))
     }
 
     /// The shape of the rows of one instance, for a stream of this shape.
@@ -512,7 +514,14 @@ mod tests {
         assert_eq!(names, ["id", "old", "new"]);
         assert_eq!(shape.columns[0].key, Some(1));
         // What the older one did not capture the source may have had; what was dropped it had not.
-        let recorded = |instance: usize| table.shape_of(instance, &shape).columns.iter().map(|c| c.recorded).collect::<Vec<_>>();
+        let recorded = |instance: usize| {
+            table
+                .shape_of(instance, &shape)
+                .columns
+                .iter()
+                .map(|c| c.recorded)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(recorded(0), [Recorded::Always, Recorded::Always, Recorded::Never]);
         assert_eq!(recorded(1), [Recorded::Always; 3]);
         assert_eq!(shape.columns[2].recorded, Recorded::Never);

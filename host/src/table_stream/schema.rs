@@ -36,7 +36,13 @@ impl OpenTable {
             return Err(StreamError::TableChanged);
         }
         // Where an instance begins is known when capture has reached it.
-        let begins = |table: &SourceTable| table.instances.iter().map(|instance| instance.start_lsn).collect::<Vec<_>>();
+        let begins = |table: &SourceTable| {
+            table
+                .instances
+                .iter()
+                .map(|instance| instance.start_lsn)
+                .collect::<Vec<_>>()
+        };
         if begins(&table) != begins(&self.source) {
             let mut source = (*self.source).clone();
             for (known, now) in source.instances.iter_mut().zip(&table.instances) {

@@ -48,7 +48,11 @@ async fn the_hour_that_the_clock_repeats_is_told_apart_by_lsn_order() {
     assert_eq!(commit_times(&project), NIGHT);
     assert!(run.of_type("warning").is_empty(), "{}", run.stdout);
     let end = run.table("dbo_t")["end_commit_ts"].as_str().map(str::to_owned);
-    assert!(end.is_some_and(|end| end.starts_with("2026-10-25T02:30:00")), "{}", run.stdout);
+    assert!(
+        end.is_some_and(|end| end.starts_with("2026-10-25T02:30:00")),
+        "{}",
+        run.stdout
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -74,7 +78,9 @@ async fn a_stream_that_begins_in_the_second_pass_is_not_an_hour_early() {
         server
             .exec("master", &format!("EXEC sim.clock @utc = N'{at}Z', @frozen = 1"))
             .await;
-        server.exec("sales", &format!("INSERT INTO dbo.other VALUES ({id})")).await;
+        server
+            .exec("sales", &format!("INSERT INTO dbo.other VALUES ({id})"))
+            .await;
     }
     // The table's own commits are all of the second pass.
     night(&server, 3..5).await;
@@ -100,7 +106,9 @@ async fn a_server_that_does_not_name_its_zone_is_read_by_its_distance_and_warns(
     assert_eq!(commit_times(&project), ["2026-03-04T23:26:36.387"]);
     let facts = rows_of(&project.lake().join("ops/ingestion_facts"), &["batch_id"]).expect("facts");
     assert!(
-        facts.texts("end_commit_ts").contains(&Some("2026-03-04T23:26:36.387".to_owned())),
+        facts
+            .texts("end_commit_ts")
+            .contains(&Some("2026-03-04T23:26:36.387".to_owned())),
         "{:?}",
         facts.texts("end_commit_ts")
     );
