@@ -4,6 +4,7 @@ use tiberius::Row;
 
 use super::ask::{self, Asker};
 use super::error::{SourceError, UnknownInstance};
+use super::grants;
 use super::quote;
 use super::types::DeclaredType;
 use crate::identity::CaptureInstance;
@@ -21,14 +22,16 @@ pub struct Catalog {
 }
 
 #[derive(Debug, Clone)]
-struct Instance {
-    name: String,
-    schema: String,
-    table: String,
+pub(super) struct Instance {
+    pub(super) name: String,
+    pub(super) schema: String,
+    pub(super) table: String,
     start_lsn: Option<Lsn>,
     key: Vec<String>,
+    /// The captured columns.
+    pub(super) columns: Vec<String>,
     /// The gating role, if there is one.
-    role: Option<String>,
+    pub(super) role: Option<String>,
 }
 
 /// A table that can be read.
@@ -84,22 +87,7 @@ impl Catalog {
         capture_instance: &CaptureInstance,
     ) -> Result<TableSource, SourceError> {
         let instance = self.find(asker, capture_instance)?;
-        let table = quote::change_table(&instance.name);
-        let rows = asker
-            .query("SELECT HAS_PERMS_BY_NAME(@P1, N'OBJECT', N'SELECT')", &[&table], DOING)
-            .await?;
-        let allowed: Option<i32> = match rows.first() {
-            Some(row) => row.try_get(0).map_err(|e| ask::unexpected(e, DOING))?,
-            None => None,
-        };
-        if allowed != Some(1) {
-            let user = asker.settings().user.clone();
-            return Err(SourceError::Permission {
-                grant: format!("GRANT SELECT ON {table} TO {}", quote::name(&user)),
-                object: table,
-                user,
-            });
-        }
+        grants::check_change_table(asker, instance).await?;
         let sql = format!(
             "EXEC sys.sp_cdc_get_captured_columns @capture_instance = {}",
             quote::literal(&instance.name)
@@ -111,11 +99,7 @@ impl Catalog {
             .map(|row| column(row, &instance.key))
             .collect::<Result<Vec<ColumnShape>, SourceError>>()?;
         if columns.is_empty() {
-            return Err(SourceError::Permission {
-                object: format!("the captured columns of {}", instance.name),
-                grant: self.source_grant(asker, instance),
-                user: asker.settings().user.clone(),
-            });
+            return Err(grants::columns_hidden(instance, &asker.user()));
         }
         Ok(TableSource {
             shape: TableShape {
@@ -141,41 +125,26 @@ impl Catalog {
                 capture_instance: capture_instance.clone(),
             });
         }
-        let user = asker.settings().user.clone();
-        let Some(was) = self
+        let was = self
             .instances
             .iter()
-            .find(|instance| instance.name == capture_instance.0)
-        else {
-            return Ok(now.unknown(asker, capture_instance));
-        };
-        let source = format!("{}.{}", quote::name(&was.schema), quote::name(&was.table));
-        let change_table = quote::change_table(&was.name);
-        let rows = asker
-            .query(
-                "SELECT OBJECT_ID(@P1), HAS_PERMS_BY_NAME(@P2, N'OBJECT', N'SELECT')",
-                &[&change_table, &source],
-                DOING,
-            )
-            .await?;
-        let number = |column| -> Result<Option<i32>, SourceError> {
-            match rows.first() {
-                Some(row) => row.try_get(column).map_err(|e| ask::unexpected(e, DOING)),
-                None => Ok(None),
-            }
-        };
-        if number(0)?.is_none() {
-            return Ok(now.unknown(asker, capture_instance));
+            .find(|instance| instance.name == capture_instance.0);
+        match was {
+            Some(was) => Ok(grants::why_hidden(asker, was)
+                .await?
+                .unwrap_or_else(|| now.unknown(asker, capture_instance))),
+            None => Ok(now.unknown(asker, capture_instance)),
         }
-        Ok(SourceError::Permission {
-            object: format!("the capture instance {capture_instance}"),
-            grant: match &was.role {
-                Some(role) if number(1)? == Some(1) => {
-                    format!("ALTER ROLE {} ADD MEMBER {}", quote::name(role), quote::name(&user))
-                }
-                _ => self.source_grant(asker, was),
-            },
-            user,
+    }
+
+    /// The instance that a name means, if this login sees it.
+    pub(super) fn seen(&self, wanted: &CaptureInstance) -> Option<&Instance> {
+        let exact = self.instances.iter().find(|instance| instance.name == wanted.0);
+        let lower = wanted.0.to_lowercase();
+        exact.or_else(|| {
+            self.instances
+                .iter()
+                .find(|instance| instance.name.to_lowercase() == lower)
         })
     }
 
@@ -219,31 +188,9 @@ impl Catalog {
                 .take(8)
                 .map(|instance| instance.name.clone())
                 .collect(),
-            user: asker.settings().user.clone(),
-            grant: source_grant_by_name(&wanted.0, &asker.settings().user),
+            user: asker.user(),
+            grant: grants::source_by_name(&wanted.0, &asker.user()),
         }))
-    }
-
-    fn source_grant(&self, asker: &Asker, instance: &Instance) -> String {
-        format!(
-            "GRANT SELECT ON {}.{} TO {}",
-            quote::name(&instance.schema),
-            quote::name(&instance.table),
-            quote::name(&asker.settings().user)
-        )
-    }
-}
-
-/// The grant that shows an instance of the default name `<schema>_<table>` to a login.
-fn source_grant_by_name(capture_instance: &str, user: &str) -> String {
-    match capture_instance.split_once('_') {
-        Some((schema, table)) if !schema.is_empty() && !table.is_empty() => format!(
-            "GRANT SELECT ON {}.{} TO {}",
-            quote::name(schema),
-            quote::name(table),
-            quote::name(user)
-        ),
-        _ => format!("GRANT SELECT ON its source table TO {}", quote::name(user)),
     }
 }
 
@@ -259,6 +206,9 @@ fn instance(row: &Row) -> Result<Instance, SourceError> {
         table: by_name("source_table")?.unwrap_or_default(),
         start_lsn: start.and_then(Lsn::from_bytes).filter(|lsn| !lsn.is_zero()),
         key: by_name("index_column_list")?
+            .map(|list| bracketed(&list))
+            .unwrap_or_default(),
+        columns: by_name("captured_column_list")?
             .map(|list| bracketed(&list))
             .unwrap_or_default(),
         role: by_name("role_name")?.filter(|role| !role.is_empty()),
@@ -349,13 +299,5 @@ mod tests {
     fn key_columns_are_read_with_their_brackets() {
         assert_eq!(bracketed("[id], [line]]no]"), ["id", "line]no"]);
         assert!(bracketed("").is_empty());
-    }
-
-    #[test]
-    fn the_grant_is_guessed_from_the_default_name() {
-        assert_eq!(
-            source_grant_by_name("dbo_order_items", "cdc_reader"),
-            "GRANT SELECT ON [dbo].[order_items] TO [cdc_reader]"
-        );
     }
 }

@@ -20,9 +20,9 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use super::bounds::{self, Bounds, Wanted};
-use super::connect::StreamPool;
 use super::error::SourceError;
 use super::quote;
+use super::stream_pool::StreamPool;
 use crate::batch::{Chunk, ChunkBuilder, CommitTimes, LEADING_COLUMNS, TextEncoding};
 use crate::lsn::Lsn;
 use crate::shape::TableShape;

@@ -11,20 +11,34 @@
 
 mod ask;
 mod bounds;
+mod browser;
 mod catalog;
 mod changes;
 mod connect;
 mod error;
+mod grants;
+mod learned;
+mod login;
 mod plan;
 mod poller;
+mod pool;
+mod prelogin;
 mod quote;
+mod retry_policy;
+mod session;
+mod stream_pool;
+mod token;
 mod types;
+mod verify;
 
 pub use ask::{AskPool, Asker, PooledAsker};
 pub use bounds::{Bounds, Wanted};
 pub use catalog::{Catalog, TableSource};
 pub use changes::{ChangeReader, ChunkLimits, ReadStats};
-pub use connect::StreamPool;
 pub use error::{SourceError, UnknownInstance};
+pub use grants::{GrantScript, Grants};
+pub use learned::Learned;
 pub use plan::{RangePlan, check_history, plan_range, replay_times};
 pub use poller::{Poll, PollState, Poller, Registration, TablePoll};
+pub use retry_policy::persist;
+pub use stream_pool::StreamPool;

@@ -34,7 +34,7 @@ pub async fn plan_range(
     max_commits: u32,
     offset_minutes: i32,
 ) -> Result<Option<RangePlan>, SourceError> {
-    let user = asker.settings().user.clone();
+    let user = asker.user();
     let first = first_change(asker, instance, wanted)
         .await
         .map_err(|error| error.with_grant(instance, &user))?;

@@ -216,7 +216,7 @@ async fn poll(asker: &mut Asker, tables: &[CaptureInstance], number: u64) -> Res
                     match ask_group(asker, std::slice::from_ref(table), max_lsn, offset_minutes).await {
                         Ok(answers) => seen.extend(answers),
                         Err(error) if concerns_a_table(&error) => {
-                            let error = error.with_grant(table, &asker.settings().user);
+                            let error = error.with_grant(table, asker.user());
                             seen.insert(table.clone(), TablePoll::Failed(Arc::new(error)));
                         }
                         Err(error) => return Err(error),
