@@ -316,6 +316,15 @@ async fn mssql_tds_at(
             Ok(client) => return Ok(client),
             // The server got a new certificate since it was checked.
             Err(mssql_tds::error::Error::CertificateMismatch) if checks_first(settings) && !anew => anew = true,
+            // Each of several servers behind one name has its own: the next attempt may meet the same twice.
+            Err(mssql_tds::error::Error::CertificateMismatch) if checks_first(settings) => {
+                return Err(SourceError::Connect {
+                    server: target.to_string(),
+                    reason: "it has another certificate than a moment ago: do servers behind this name have different \
+                             ones?"
+                        .to_owned(),
+                });
+            }
             Err(error) => return Err(login::of_mssql_tds(settings, target, error)),
         }
     }
