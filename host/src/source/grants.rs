@@ -15,6 +15,8 @@ use crate::config::{Authentication, SourceSettings};
 use crate::identity::CaptureInstance;
 
 const DOING: &str = "looking at grants";
+/// The user of whoever owns the database, and of members of sysadmin. It may do everything, and nothing can be granted to it.
+const OWNER: &str = "dbo";
 
 /// The grants that the configured tables need.
 #[derive(Debug, Clone)]
@@ -50,7 +52,11 @@ impl GrantScript {
                 Some(instance) => Grants {
                     capture_instance: CaptureInstance(instance.name.clone()),
                     seen: true,
-                    statements: known(instance, &user),
+                    statements: if user == OWNER {
+                        Vec::new()
+                    } else {
+                        known(instance, &user)
+                    },
                 },
                 None => Grants {
                     capture_instance: wanted.clone(),
@@ -79,6 +85,11 @@ impl GrantScript {
 
     /// A script that can be run as it is, and again.
     pub fn text(&self) -> String {
+        if self.user == OWNER {
+            return "-- The login is dbo in this database, and needs no grant. One that may only read is safer: create a login, \
+                    name it in source.user, and run this again.\n"
+                .to_owned();
+        }
         let mut text = format!(
             "-- What sluice reads with, and nothing more. To be run by a member of db_owner.\n\
              USE {};\n\

@@ -88,7 +88,6 @@ async fn a_token_that_is_refused_says_what_to_check_and_is_not_shown() {
         (token("stranger", 3600), 2, "FROM EXTERNAL PROVIDER"),
         (token("reader", -10), 2, "it ended"),
         ("{\"error\": \"hunter2\"}".to_owned(), 2, "without accessToken"),
-        (String::new(), 3, "is empty"),
     ] {
         put(&project, &text);
         let mut command = project.command("run", &["--once", "--json"]);
