@@ -18,8 +18,8 @@ use crate::error::{Classify, ErrorKind};
 
 pub use ownership::OwnershipSettings;
 pub use reading::{OnDataLoss, Partitions, ReadingSettings, SchemaChangePolicy, StartingLsn};
-pub use secret::Secret;
-pub use source::SourceSettings;
+pub use secret::{Secret, SecretSource};
+pub use source::{Authentication, Encrypt, Endpoint, ServerName, SourceSettings, TokenSource, Trust};
 pub use table::{OnTransformChange, Origin, TableSettings, TransformSettings, Trigger};
 
 pub(crate) use section::nearest;

@@ -6,6 +6,7 @@ use tiberius::Row;
 
 use super::ask::{self, Asker};
 use super::error::{SourceError, UnknownInstance};
+use super::grants;
 use super::quote;
 use super::recorded;
 use super::server_clock;
@@ -105,7 +106,7 @@ impl Catalog {
             false => table.instances[0].name.clone(),
         };
         for instance in &mut table.instances {
-            self.expect_readable(asker, instance).await?;
+            grants::check_change_table(asker, &instance.name).await?;
             let sql = table::captured_columns(&instance.name);
             let rows = asker.batch(&sql, DOING).await?;
             instance.columns = rows
@@ -115,11 +116,12 @@ impl Catalog {
                 .map(|(row, position)| table::column(row, position))
                 .collect::<Result<_, _>>()?;
             if instance.columns.is_empty() {
-                return Err(SourceError::Permission {
-                    object: format!("the captured columns of {}", instance.name),
-                    grant: source_grant(asker, &table.schema, &table.table),
-                    user: asker.settings().user.clone(),
-                });
+                let hidden = Listed {
+                    schema: table.schema.clone(),
+                    table: table.table.clone(),
+                    instance: instance.clone(),
+                };
+                return Err(grants::columns_hidden(&hidden, &asker.user()));
             }
         }
         let source = format!("{}.{}", quote::name(&table.schema), quote::name(&table.table));
@@ -129,26 +131,6 @@ impl Catalog {
         Ok(TableSource {
             shape: table.shape(&named, only)?,
             table: Arc::new(table),
-        })
-    }
-
-    async fn expect_readable(&self, asker: &mut Asker, instance: &SourceInstance) -> Result<(), SourceError> {
-        let table = quote::change_table(&instance.name.0);
-        let rows = asker
-            .query("SELECT HAS_PERMS_BY_NAME(@P1, N'OBJECT', N'SELECT')", &[&table], DOING)
-            .await?;
-        let allowed: Option<i32> = match rows.first() {
-            Some(row) => row.try_get(0).map_err(|e| ask::unexpected(e, DOING))?,
-            None => None,
-        };
-        if allowed == Some(1) {
-            return Ok(());
-        }
-        let user = asker.settings().user.clone();
-        Err(SourceError::Permission {
-            grant: format!("GRANT SELECT ON {table} TO {}", quote::name(&user)),
-            object: table,
-            user,
         })
     }
 
@@ -169,41 +151,26 @@ impl Catalog {
                 capture_instance: capture_instance.clone(),
             });
         }
-        let user = asker.settings().user.clone();
-        let Some(was) = self
+        let was = self
             .instances
             .iter()
-            .find(|listed| listed.instance.name == *capture_instance)
-        else {
-            return Ok(now.unknown(asker, capture_instance));
-        };
-        let source = format!("{}.{}", quote::name(&was.schema), quote::name(&was.table));
-        let change_table = quote::change_table(&was.instance.name.0);
-        let rows = asker
-            .query(
-                "SELECT OBJECT_ID(@P1), HAS_PERMS_BY_NAME(@P2, N'OBJECT', N'SELECT')",
-                &[&change_table, &source],
-                DOING,
-            )
-            .await?;
-        let number = |column| -> Result<Option<i32>, SourceError> {
-            match rows.first() {
-                Some(row) => row.try_get(column).map_err(|e| ask::unexpected(e, DOING)),
-                None => Ok(None),
-            }
-        };
-        if number(0)?.is_none() {
-            return Ok(now.unknown(asker, capture_instance));
+            .find(|listed| listed.instance.name == *capture_instance);
+        match was {
+            Some(was) => Ok(grants::why_hidden(asker, was)
+                .await?
+                .unwrap_or_else(|| now.unknown(asker, capture_instance))),
+            None => Ok(now.unknown(asker, capture_instance)),
         }
-        Ok(SourceError::Permission {
-            object: format!("the capture instance {capture_instance}"),
-            grant: match &was.instance.role {
-                Some(role) if number(1)? == Some(1) => {
-                    format!("ALTER ROLE {} ADD MEMBER {}", quote::name(role), quote::name(&user))
-                }
-                _ => source_grant(asker, &was.schema, &was.table),
-            },
-            user,
+    }
+
+    /// The instance that a name means, if this login sees it.
+    pub(super) fn seen(&self, wanted: &CaptureInstance) -> Option<&Listed> {
+        let exact = self.instances.iter().find(|listed| listed.instance.name == *wanted);
+        let lower = wanted.0.to_lowercase();
+        exact.or_else(|| {
+            self.instances
+                .iter()
+                .find(|listed| listed.instance.name.0.to_lowercase() == lower)
         })
     }
 
@@ -267,48 +234,13 @@ impl Catalog {
                 .take(8)
                 .map(|listed| listed.instance.name.0.clone())
                 .collect(),
-            user: asker.settings().user.clone(),
-            grant: source_grant_by_name(&wanted.0, &asker.settings().user),
+            user: asker.user(),
+            grant: grants::source_by_name(&wanted.0, &asker.user()),
         }))
-    }
-}
-
-fn source_grant(asker: &Asker, schema: &str, table: &str) -> String {
-    format!(
-        "GRANT SELECT ON {}.{} TO {}",
-        quote::name(schema),
-        quote::name(table),
-        quote::name(&asker.settings().user)
-    )
-}
-
-/// The grant that shows an instance of the default name `<schema>_<table>` to a login.
-fn source_grant_by_name(capture_instance: &str, user: &str) -> String {
-    match capture_instance.split_once('_') {
-        Some((schema, table)) if !schema.is_empty() && !table.is_empty() => format!(
-            "GRANT SELECT ON {}.{} TO {}",
-            quote::name(schema),
-            quote::name(table),
-            quote::name(user)
-        ),
-        _ => format!("GRANT SELECT ON its source table TO {}", quote::name(user)),
     }
 }
 
 fn text(row: &Row, column: usize) -> Result<Option<String>, SourceError> {
     let value: Option<&str> = row.try_get(column).map_err(|e| ask::unexpected(e, DOING))?;
     Ok(value.map(str::to_owned))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_grant_is_guessed_from_the_default_name() {
-        assert_eq!(
-            source_grant_by_name("dbo_order_items", "cdc_reader"),
-            "GRANT SELECT ON [dbo].[order_items] TO [cdc_reader]"
-        );
-    }
 }

@@ -10,7 +10,6 @@ use mssql_tds::message::parameters::rpc_parameters::{RpcParameter, StatusFlags};
 use tokio::sync::mpsc;
 
 use super::bounds::{self, Bounds, Wanted};
-use super::connect::StreamPool;
 use super::error::SourceError;
 use super::quote;
 use super::row_sink::RowSink;

@@ -57,25 +57,22 @@ pub async fn look(asker: &mut Asker, known: &SourceTable) -> Result<TableLook, S
             };
         }
     };
-    let mut sets = sets.into_iter();
-    let listed = sets.next().unwrap_or_default();
-    let mut instances = from_first_known(table::in_order(listed.iter())?, known);
-    let mut ddl: Vec<Ddl> = Vec::new();
-    for opened in &known.instances {
-        let (columns, history) = (sets.next().unwrap_or_default(), sets.next().unwrap_or_default());
-        let columns = columns
-            .iter()
-            .map(table::column)
+    // The driver loses empty result sets between others, so each row says by its columns and its instance what it is about.
+    let rows: Vec<Row> = sets.into_iter().flatten().collect();
+    let of = |column: &'static str| rows.iter().filter(move |row| has(row, column));
+    let mut instances = from_first_known(table::in_order(of("create_date"))?, known);
+    for instance in &mut instances {
+        let columns = of("column_name").filter(|row| is_about(row, &instance.name)).zip(1..);
+        instance.columns = columns
+            .map(|(row, position)| table::column(row, position))
             .collect::<Result<Vec<CapturedColumn>, _>>()?;
-        if let Some(instance) = instances.iter_mut().find(|instance| instance.name == opened.name) {
-            instance.columns = columns;
-        }
-        for row in &history {
-            let entry = entry(row)?;
-            // Both instances have the statements that came after both were made.
-            if !ddl.iter().any(|other| other.lsn == entry.lsn) {
-                ddl.push(entry);
-            }
+    }
+    let mut ddl: Vec<Ddl> = Vec::new();
+    for row in of("ddl_lsn") {
+        let entry = entry(row)?;
+        // Both instances have the statements that came after both were made.
+        if !ddl.iter().any(|other| other.lsn == entry.lsn) {
+            ddl.push(entry);
         }
     }
     ddl.sort_by_key(|entry| entry.lsn);

@@ -109,7 +109,7 @@ async fn first_change(
         question.bind(piece.from.0.to_vec());
         question.bind(piece.to.0.to_vec());
     }
-    let user = asker.settings().user.clone();
+    let user = asker.user();
     let sets = asker.bound_sets(question, DOING).await.map_err(|error| {
         pieces
             .iter()

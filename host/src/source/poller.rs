@@ -265,7 +265,7 @@ async fn poll(
                     match ask_group(asker, std::slice::from_ref(table), max_lsn, clock).await {
                         Ok(answers) => seen.extend(answers),
                         Err(error) if concerns_a_table(&error) => {
-                            let error = error.with_grant(table, &asker.settings().user);
+                            let error = error.with_grant(table, asker.user());
                             seen.insert(table.clone(), TablePoll::Failed(Arc::new(error)));
                         }
                         Err(error) => return Err(error),

@@ -42,6 +42,8 @@ pub struct SourceInstance {
     pub(super) created: i64,
     /// The names of the key's columns, in order.
     pub(super) key: Vec<String>,
+    /// The names of the captured columns, as the list of instances has them.
+    pub(super) captured: Vec<String>,
     /// The gating role, if there is one.
     pub(super) role: Option<String>,
 }
@@ -241,6 +243,7 @@ impl SourceTable {
             has_command_id: true,
             created: 0,
             key: Vec::new(),
+            captured: Vec::new(),
             role: None,
         };
         SourceTable {
@@ -353,6 +356,9 @@ impl Listed {
                 key: by_name("index_column_list")?
                     .map(|list| bracketed(&list))
                     .unwrap_or_default(),
+                captured: by_name("captured_column_list")?
+                    .map(|list| bracketed(&list))
+                    .unwrap_or_default(),
                 role: by_name("role_name")?.filter(|role| !role.is_empty()),
             },
         })
@@ -455,6 +461,7 @@ mod tests {
             has_command_id: true,
             created: 0,
             key: vec!["id".to_owned()],
+            captured: Vec::new(),
             role: None,
         }
     }

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use mssql_sim_engine::result::{SinkClosed, SqlError};
 
 use crate::faults::FaultKind;
+use crate::logins;
 use crate::messages;
 use crate::response::{Out, Response};
 use crate::server::{Encryption, Shared};
 use crate::session::ClientSession;
-use crate::wire::login7::{Login7, TDS_7_3_B, TDS_8_0};
+use crate::wire::login7::{FEATURE_FEDERATED, Login7, TDS_7_3_B, TDS_8_0};
 use crate::wire::packet::{self, kind};
 use crate::wire::prelogin::{self, Offer, Prelogin};
 use crate::wire::reader::Malformed;
@@ -69,7 +70,10 @@ impl Connection {
         if login_only_tls {
             self.transport.leave_tls();
         }
-        let login = Login7::parse(&message.body).map_err(invalid)?;
+        let mut login = Login7::parse(&message.body).map_err(invalid)?;
+        if let Some(token) = &login.token {
+            login.user = logins::user_of_token(token).unwrap_or_default();
+        }
         let mut session = match self.log_in(login)? {
             Admitted::Session(session) => session,
             Admitted::Refused => {
@@ -170,6 +174,7 @@ impl Connection {
         if login.integrated {
             return self.refuse(&[messages::untrusted_domain()]);
         }
+        self.shared.logins.note(&login);
         match self.shared.faults.take_for_login(&login.user) {
             Some(FaultKind::LoginFail { number }) => {
                 return self.refuse(&[messages::injected(number, None, 0, &login.user)]);
@@ -234,11 +239,14 @@ impl Connection {
         }
         if let Some(features) = &login.features {
             // Each of them exists in its version 1 here.
-            let known: Vec<(u8, &[u8])> = [FEATURE_UTF8, FEATURE_JSON, FEATURE_VECTOR]
+            let mut known: Vec<(u8, &[u8])> = [FEATURE_UTF8, FEATURE_JSON, FEATURE_VECTOR]
                 .into_iter()
                 .filter(|feature| features.contains(feature))
                 .map(|feature| (feature, &[1_u8][..]))
                 .collect();
+            if features.contains(&FEATURE_FEDERATED) {
+                known.push((FEATURE_FEDERATED, &[]));
+            }
             tokens::feature_ext_ack(out, &known);
         }
         if let Some((host, port)) = redirect {

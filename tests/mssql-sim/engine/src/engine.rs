@@ -207,6 +207,18 @@ impl Engine {
         if !self.password_matches(user, password) {
             return Err(login_failed(user));
         }
+        self.open_session(user, database)
+    }
+
+    /// A session of a login that has proved itself otherwise: by an access token.
+    pub fn login_without_password(&self, user: &str, database: Option<&str>) -> SqlResult<Session> {
+        if user.is_empty() || !self.has_login(user)? {
+            return Err(login_failed(user));
+        }
+        self.open_session(user, database)
+    }
+
+    fn open_session(&self, user: &str, database: Option<&str>) -> SqlResult<Session> {
         let name = database.filter(|d| !d.is_empty()).unwrap_or("master");
         let database = self.database(name).ok_or_else(|| cannot_open_database(name))?;
         let engine = self.me.upgrade().ok_or_else(|| login_failed(user))?;
