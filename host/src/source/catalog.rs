@@ -10,7 +10,7 @@ use super::grants;
 use super::quote;
 use super::recorded;
 use super::server_clock;
-use super::table::{self, Listed, SourceInstance, SourceTable};
+use super::table::{self, Listed, SourceTable};
 use crate::clock::Zone;
 use crate::identity::CaptureInstance;
 use crate::lsn::Lsn;

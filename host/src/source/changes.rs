@@ -13,6 +13,7 @@ use super::bounds::{self, Bounds, Wanted};
 use super::error::SourceError;
 use super::quote;
 use super::row_sink::RowSink;
+use super::stream_pool::StreamPool;
 use super::table::{SourceInstance, SourceTable};
 use crate::batch::{Chunk, ChunkBuilder, CommitTimes, LEADING_COLUMNS, UPDATE_MASK};
 use crate::lsn::Lsn;

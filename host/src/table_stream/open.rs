@@ -23,7 +23,7 @@ use crate::verdict::{TableStatus, VerdictUpdate};
 use super::committed;
 use super::course::{Course, Left, Ran, course, plugin_name};
 use super::omitted::Omitted;
-use super::position::{self, FirstChange, Next};
+
 use super::position::{Bearings, FirstChange, Next};
 use super::publish::{Committed, Publisher};
 use super::{Shared, StreamError, millis, takeover};

@@ -85,7 +85,7 @@ impl OpenTable {
         self.write_plan(&planned).await?;
         let (tally, stats) = (Tally::default(), ReadStats::default());
         let facts = self.facts_row(&planned, &tally, stats, self.seen(poll), timing);
-        self.finish(&planned, facts, 0, false).await?;
+        self.finish(&planned, facts, None, false).await?;
         self.shared.tell(Event::Warning {
             capture_instance: self.settings.capture_instance.clone(),
             message,

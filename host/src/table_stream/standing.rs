@@ -7,6 +7,7 @@ use crate::config::{OwnershipSettings, TableSettings};
 use crate::identity::BatchId;
 use crate::lake::BronzeTable;
 use crate::lsn::Offset;
+use crate::shape::TableShape;
 use crate::source::TableSource;
 use crate::transform::Chain;
 
@@ -72,13 +73,13 @@ pub(crate) async fn standing(
         Ok(reader)
     })
     .await?;
-    let mut seen = see(settings, shape, chain, &reader).await?;
+    let mut seen = see(settings, &source.shape, chain, &reader).await?;
     // A look at the facts is the run's.
     let fits = |seen: &Seen| reconcile(&seen.state, seen.bronze.flatten(), None);
     let mut resume = fits(&seen);
     // What is read one after the other need not fit, if a process wrote meanwhile.
     if resume.is_err() && seen.owner.is_none() {
-        seen = see(settings, shape, chain, &reader).await?;
+        seen = see(settings, &source.shape, chain, &reader).await?;
         resume = fits(&seen);
     }
     let open = match (&seen.owner, resume) {

@@ -48,6 +48,7 @@ pub(crate) fn columns() -> Vec<ColumnMeta> {
         name: name.to_owned(),
         ty,
         nullable: true,
+        collation: None,
     };
     let text = SqlType::NVarChar(Length::Limited(128));
     vec![

@@ -447,6 +447,7 @@ impl ClientSession {
                     name: name.to_owned(),
                     ty: SqlType::Int,
                     nullable: false,
+                    collation: None,
                 });
                 response.columns(&columns)?;
                 let counts = [self.shared.faults.waiting(), self.shared.faults.blocked()];
