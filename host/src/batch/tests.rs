@@ -196,7 +196,12 @@ fn what_was_not_recorded_is_told_apart_from_null() {
     let mut shape = shape(&[("note", DataType::Utf8), ("doc", DataType::Utf8)]);
     shape.columns[0].recorded = Recorded::After;
     shape.columns[1].recorded = Recorded::Changed { ordinal: 2 };
-    let times = CommitTimes::new(vec![(lsn(1), 0)], 0, None);
+    let times = CommitTimes::new(
+        vec![(lsn(1), 0)],
+        crate::clock::Clock::Fixed(0),
+        &crate::clock::Repeated::default(),
+        None,
+    );
     let mut sink = ChunkBuilder::new(&shape, Arc::new(times), 100, usize::MAX).unwrap();
     let mut row = |operation: i32, note: Option<&str>, doc: Option<&str>, mask: Option<&[u8]>| {
         sink.push_bytes(0, &lsn(1).0);
@@ -237,7 +242,12 @@ fn a_row_whose_mask_is_missing_is_refused_where_it_counts() {
     let mut shape = shape(&[("doc", DataType::Utf8)]);
     shape.columns[0].recorded = Recorded::Changed { ordinal: 1 };
     for (operation, refused) in [(2, false), (3, true)] {
-        let times = CommitTimes::new(vec![(lsn(1), 0)], 0, None);
+        let times = CommitTimes::new(
+            vec![(lsn(1), 0)],
+            crate::clock::Clock::Fixed(0),
+            &crate::clock::Repeated::default(),
+            None,
+        );
         let mut sink = ChunkBuilder::new(&shape, Arc::new(times), 100, usize::MAX).unwrap();
         sink.push_bytes(0, &lsn(1).0);
         sink.push_i32(1, 1);

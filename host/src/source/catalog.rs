@@ -62,13 +62,7 @@ impl Catalog {
         if enabled != Some(true) {
             return Err(SourceError::CdcNotEnabled { database });
         }
-        let instances = asker
-            .batch("EXEC sys.sp_cdc_help_change_data_capture", DOING)
-            .await?
-            .iter()
-            .flatten()
-            .map(Listed::of)
-            .collect::<Result<Vec<Listed>, SourceError>>()?;
+        let instances = table::list(asker).await?;
         let mut warnings = Vec::new();
         let zone = server_clock::zone(asker, &version, &mut warnings).await?;
         Ok(Catalog {

@@ -48,7 +48,7 @@ pub use learned::Learned;
 pub use look::{Ddl, TableLook, look};
 pub use mapping::{Skipped, check_history, skip_to};
 pub use plan::{RangeLimits, RangePlan, of_piece, plan_range, replay_times};
-pub use poller::{Poll, PollState, Poller, Registration, TablePoll};
+pub use poller::{Listing, Poll, PollState, Poller, Registration, TablePoll};
 pub use retry_policy::persist;
 pub use row_sink::RowSink;
 pub use stream_pool::StreamPool;

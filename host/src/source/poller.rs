@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,7 @@ use super::error::SourceError;
 use super::mapping;
 use super::quote;
 use super::server_clock;
+use super::table::{self, Listed};
 use crate::clock::{Clock, Instants, Repeated, Zone};
 use crate::config::SourceSettings;
 use crate::error::{Classify, ErrorKind};
@@ -23,6 +25,8 @@ use crate::lsn::{Lsn, Offset, UtcMicros};
 const DOING: &str = "polling";
 /// Tables asked about in one statement.
 const TABLES_PER_STATEMENT: usize = 100;
+/// From one look at the list of capture instances to the next, where no table joined meanwhile.
+const LIST_EVERY: Duration = Duration::from_secs(5);
 /// The longest pause between attempts while the source is away.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
@@ -39,7 +43,35 @@ pub struct Poll {
     pub server_now: UtcMicros,
     /// Round trip of the shortest statement, in milliseconds.
     pub rtt_ms: f64,
+    /// The capture instances of the database, and up to which commit that list is whole.
+    pub listed: Listing,
     tables: HashMap<CaptureInstance, TablePoll>,
+}
+
+/// The capture instances that this login sees. One that is not in it begins after `up_to`.
+#[derive(Debug, Clone)]
+pub struct Listing {
+    /// `max_lsn` before the list was read: an instance that begins at or below it had been made, so it is in the list.
+    pub up_to: Offset,
+    instances: Arc<Vec<Listed>>,
+}
+
+impl Listing {
+    /// The instances of a table, in the order in which they take over: name, and where each begins, if that is known yet.
+    pub fn of(&self, schema: &str, table: &str) -> Vec<(CaptureInstance, Option<Lsn>)> {
+        let of_table = |listed: &&Listed| listed.schema == schema && listed.table == table;
+        let mut instances: Vec<_> = self
+            .instances
+            .iter()
+            .filter(of_table)
+            .map(|listed| &listed.instance)
+            .collect();
+        table::sort(&mut instances);
+        instances
+            .into_iter()
+            .map(|instance| (instance.name.clone(), instance.start_lsn))
+            .collect()
+    }
 }
 
 /// What a poll saw of one table.
@@ -83,6 +115,10 @@ impl Poll {
             server_now: max.commit_ts,
             max,
             clock: Clock::Fixed(0),
+            listed: Listing {
+                up_to: max,
+                instances: Arc::default(),
+            },
             rtt_ms: 0.0,
             tables: tables.into_iter().collect(),
         }
@@ -105,6 +141,8 @@ pub struct Registration {
 #[derive(Default)]
 struct Shared {
     tables: Mutex<BTreeSet<CaptureInstance>>,
+    /// A table joined since the instances were listed.
+    joined: AtomicBool,
     wake: Notify,
 }
 
@@ -126,6 +164,7 @@ impl Poller {
     /// Asks about this table too, from now on. The name is spelled as the server has it.
     pub fn register(&self, capture_instance: CaptureInstance) -> Registration {
         self.shared.lock().insert(capture_instance.clone());
+        self.shared.joined.store(true, Ordering::Release);
         self.shared.wake.notify_one();
         Registration {
             capture_instance,
@@ -168,9 +207,13 @@ async fn run(
 ) {
     let mut number = 0;
     let mut failures: u32 = 0;
+    let mut list = ListOf::default();
     loop {
+        // Before the tables are taken: one that joins in between is listed with the next poll.
+        let joined = shared.joined.swap(false, Ordering::AcqRel);
+        list.is_old |= joined;
         let tables: Vec<CaptureInstance> = shared.lock().iter().cloned().collect();
-        let pause = match poll(&mut asker, &mut clock, &tables, number + 1).await {
+        let pause = match poll(&mut asker, &mut clock, &mut list, &tables, number + 1).await {
             Ok(poll) => {
                 number += 1;
                 failures = 0;
@@ -219,9 +262,34 @@ impl ServerClock {
     }
 }
 
+/// The list of instances from one poll to the next.
+#[derive(Default)]
+struct ListOf {
+    newest: Option<(Listing, Instant)>,
+    is_old: bool,
+}
+
+impl ListOf {
+    async fn get(&mut self, asker: &mut Asker, max: Offset) -> Result<Listing, SourceError> {
+        match &self.newest {
+            Some((listing, at)) if !self.is_old && at.elapsed() < LIST_EVERY => Ok(listing.clone()),
+            _ => {
+                let listing = Listing {
+                    up_to: max,
+                    instances: Arc::new(table::list(asker).await?),
+                };
+                self.newest = Some((listing.clone(), Instant::now()));
+                self.is_old = false;
+                Ok(listing)
+            }
+        }
+    }
+}
+
 async fn poll(
     asker: &mut Asker,
     server: &mut ServerClock,
+    list: &mut ListOf,
     tables: &[CaptureInstance],
     number: u64,
 ) -> Result<Poll, SourceError> {
@@ -254,7 +322,11 @@ async fn poll(
         .zone
         .clock(server_now, offset_minutes)
         .unwrap_or(Clock::Fixed(offset_minutes));
-    let max_ts = server.instant(asker, clock, max_lsn, local).await?;
+    let max = Offset {
+        lsn: max_lsn,
+        commit_ts: server.instant(asker, clock, max_lsn, local).await?,
+    };
+    let listed = list.get(asker, max).await?;
     let mut seen = HashMap::with_capacity(tables.len());
     for group in tables.chunks(TABLES_PER_STATEMENT) {
         match ask_group(asker, group, max_lsn, clock).await {
@@ -277,10 +349,8 @@ async fn poll(
     }
     Ok(Poll {
         number,
-        max: Offset {
-            lsn: max_lsn,
-            commit_ts: max_ts,
-        },
+        max,
+        listed,
         clock,
         server_now,
         rtt_ms,

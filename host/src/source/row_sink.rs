@@ -282,7 +282,12 @@ mod tests {
                 recorded: Recorded::Always,
             }],
         };
-        let times = CommitTimes::new(vec![(lsn(), 0)], 0, None);
+        let times = CommitTimes::new(
+            vec![(lsn(), 0)],
+            crate::clock::Clock::Fixed(0),
+            &crate::clock::Repeated::default(),
+            None,
+        );
         let mut sink = RowSink::new(ChunkBuilder::new(&shape, Arc::new(times), 10, 1000).unwrap());
         sink.write_bytes(0, Cow::Borrowed(&lsn().0));
         sink.write_i32(1, 1);

@@ -4,6 +4,8 @@
 //! it begins, S, every commit is in both: the older one is read below S, the newer one from S on. Both together are one
 //! stream with the columns of both; a column that an instance does not capture is NULL in its rows.
 
+use std::borrow::Borrow;
+
 use tiberius::Row;
 
 use super::ask::{self, Asker};
@@ -312,19 +314,31 @@ pub(super) fn help(schema: &str, table: &str) -> String {
     )
 }
 
-/// The instances of one table, sorted: by where they begin, then by when they were made.
+/// All instances that this login sees.
+pub(super) async fn list(asker: &mut Asker) -> Result<Vec<Listed>, SourceError> {
+    let sets = asker.batch("EXEC sys.sp_cdc_help_change_data_capture", DOING).await?;
+    sets.iter().flatten().map(Listed::of).collect()
+}
+
+/// The instances of one table, sorted.
 pub(super) fn in_order<'a>(rows: impl Iterator<Item = &'a Row>) -> Result<Vec<SourceInstance>, SourceError> {
     let mut instances = rows
         .map(|row| Ok(Listed::of(row)?.instance))
         .collect::<Result<Vec<SourceInstance>, SourceError>>()?;
+    sort(&mut instances);
+    Ok(instances)
+}
+
+/// By where they begin, then by when they were made.
+pub(super) fn sort<I: Borrow<SourceInstance>>(instances: &mut [I]) {
     instances.sort_by_key(|instance| {
+        let instance = instance.borrow();
         (
             instance.start_lsn.unwrap_or(Lsn::MAX),
             instance.created,
             instance.name.0.clone(),
         )
     });
-    Ok(instances)
 }
 
 /// A row of `sys.sp_cdc_help_change_data_capture`.

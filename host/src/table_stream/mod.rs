@@ -206,6 +206,7 @@ async fn stream(shared: &Arc<Shared>, settings: &TableSettings, table: &mut Open
             return table.rest().await;
         };
         table.saw(&poll);
+        table.heed_listing(&poll).await?;
         // A table that capture has not reached may begin after this poll: where to end is not known yet.
         if once && target.is_none() && table.is_reached(&poll) {
             target = Some(poll.max);

@@ -136,7 +136,15 @@ impl Bearings<'_> {
         if let Some(first) = self.first {
             first.expect(self.table, None)?;
         }
-        Ok(Next::Idle(max))
+        // An instance that takes over can have changes that the others do not: up to where all are known, there is none.
+        let known = match poll.listed.up_to {
+            up_to if up_to.lsn < max.lsn => up_to,
+            _ => max,
+        };
+        match self.position {
+            Some(position) if known.lsn <= position.lsn => Ok(Next::Nothing),
+            _ => Ok(Next::Idle(known)),
+        }
     }
 
     fn lost(&self, from: Lsn, min_lsn: Lsn, poll: &Poll, max: Offset) -> StreamError {

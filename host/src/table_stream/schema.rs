@@ -7,7 +7,7 @@ use crate::config::SchemaChangePolicy;
 use crate::error::{Classify as _, ErrorKind};
 use crate::facts::FactsRow;
 use crate::lsn::{Lsn, Offset};
-use crate::source::{Ddl, Piece, SourceTable, TableLook, look};
+use crate::source::{Ddl, Piece, Poll, SourceTable, TableLook, look};
 
 use super::StreamError;
 use super::open::OpenTable;
@@ -61,6 +61,28 @@ impl OpenTable {
             }
             _ => Ok(new),
         }
+    }
+
+    /// Looks at the table, when the list of instances has others than the stream knows, or knows more of them.
+    pub(super) async fn heed_listing(&mut self, poll: &Poll) -> Result<(), StreamError> {
+        let mut listed = poll.listed.of(&self.source.schema, &self.source.table);
+        let known: Vec<_> = self
+            .source
+            .instances
+            .iter()
+            .map(|instance| (instance.name.clone(), instance.start_lsn))
+            .collect();
+        // Those that the stream has behind it.
+        if let Some(at) = listed
+            .iter()
+            .position(|(name, _)| Some(name) == known.first().map(|(name, _)| name))
+        {
+            listed.drain(..at);
+        }
+        if listed == known {
+            return Ok(());
+        }
+        self.look().await.map(|_| ())
     }
 
     /// A failure, told as what it is when the table is another one by now: an instance was disabled, a column converted.

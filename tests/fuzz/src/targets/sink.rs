@@ -48,7 +48,12 @@ pub(super) fn of(columns: &[(&str, DataType, Recorded)]) -> Option<RowSink> {
             })
             .collect(),
     };
-    let times = CommitTimes::new((0..COMMITS).map(|n| (lsn(n), i64::from(n))).collect(), 0, None);
+    let times = CommitTimes::new(
+        (0..COMMITS).map(|n| (lsn(n), i64::from(n))).collect(),
+        sluice::clock::Clock::Fixed(0),
+        &sluice::clock::Repeated::default(),
+        None,
+    );
     let chunk = ChunkBuilder::new(&shape, Arc::new(times), 8, 1 << 16).ok()?;
     Some(RowSink::new(chunk))
 }
