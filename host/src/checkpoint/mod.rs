@@ -25,7 +25,7 @@ pub use hosts::{Ended, HostWatcher, Lease, LeaseLost, LeaseState, Outcome, Proce
 pub(crate) use reader::UNNAMED;
 pub use reader::{CheckpointReader, CheckpointState, Running};
 pub use records::{
-    ATTEMPTS, BEFORE_THE_FIRST, CLOSED, CLOSED_DETAIL, CommitRecord, FORMAT, InstanceRange, Owner, PlannedBatch,
+    ATTEMPTS, BEFORE_THE_FIRST, Begin, CLOSED, CLOSED_DETAIL, CommitRecord, FORMAT, InstanceRange, Owner, PlannedBatch,
     SourceSeen, StreamIdentity, Unsettled,
 };
 pub use resume::{Resume, StateError, expect_whole, reconcile};

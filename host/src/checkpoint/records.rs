@@ -154,6 +154,20 @@ pub struct SourceSeen {
     pub ddl: Option<Lsn>,
     /// Capture stands still.
     pub stalled: bool,
+    /// Where instances of the table begin: the server moves what it says of that with every cleanup.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub begins: Vec<Begin>,
+}
+
+/// Where a capture instance begins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Begin {
+    /// The instance.
+    pub capture_instance: CaptureInstance,
+    /// When it was made, in microseconds since 1970 on the source's clock.
+    pub created: i64,
+    /// The first LSN that it covers.
+    pub lsn: Lsn,
 }
 
 impl PlannedBatch {

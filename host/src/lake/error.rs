@@ -74,8 +74,9 @@ pub enum LakeError {
     },
     /// The table's column and the stream's column do not fit.
     #[error(
-        "column {column} of {table} is {found} in the table and {wanted} in the stream: cast it back with a transform, \
-         re-snapshot into a new target, or leave the column out"
+        "column {column} of {table} is {found} in the table and {wanted} in the stream, and one bronze table cannot hold both. \
+         Cast it back with a transform (plugin = \"map\"), leave it out (columns = […]), or give the table a new target, app_id and \
+         checkpoint, and keep the old target as history"
     )]
     SchemaChanged {
         /// Location of the table.

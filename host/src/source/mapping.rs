@@ -135,6 +135,22 @@ fn same_instant(local_micros: i64, commit_ts: UtcMicros) -> bool {
     apart == 0 || apart >= QUARTER - STEP_BACK
 }
 
+/// Whether no commit of any table lies between a position and what is left of a table. The mapping has a row for each commit
+/// and loses the oldest first, so it tells as long as it has the position's own.
+pub async fn is_nothing_between(asker: &mut Asker, position: Lsn, min_lsn: Lsn) -> Result<bool, SourceError> {
+    let mut question = Query::new(
+        "SELECT TOP (2) [start_lsn] FROM [cdc].[lsn_time_mapping] \
+         WHERE [start_lsn] >= @P1 AND [start_lsn] < @P2 ORDER BY [start_lsn]",
+    );
+    question.bind(position.0.to_vec());
+    question.bind(min_lsn.0.to_vec());
+    let rows = asker.bound(question, DOING).await?;
+    match rows.as_slice() {
+        [only] => Ok(ask::lsn(only, 0, DOING)? == Some(position)),
+        _ => Ok(false),
+    }
+}
+
 /// Where a stream is that goes on without what was cleaned up before `min_lsn`: the last commit before it that the server
 /// still knows, or the LSN before it, and the time of what is left first.
 pub async fn skip_to(

@@ -57,8 +57,8 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// The instances of a table, in the order in which they take over: name, and where each begins, if that is known yet.
-    pub fn of(&self, schema: &str, table: &str) -> Vec<(CaptureInstance, Option<Lsn>)> {
+    /// The instances of a table, in the order in which they take over: name, and whether it is known where each begins.
+    pub fn of(&self, schema: &str, table: &str) -> Vec<(CaptureInstance, bool)> {
         let of_table = |listed: &&Listed| listed.schema == schema && listed.table == table;
         let mut instances: Vec<_> = self
             .instances
@@ -69,7 +69,7 @@ impl Listing {
         table::sort(&mut instances);
         instances
             .into_iter()
-            .map(|instance| (instance.name.clone(), instance.start_lsn))
+            .map(|instance| (instance.name.clone(), instance.start_lsn.is_some()))
             .collect()
     }
 }

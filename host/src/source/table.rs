@@ -12,6 +12,7 @@ use super::ask::{self, Asker};
 use super::error::SourceError;
 use super::quote;
 use super::types::DeclaredType;
+use crate::checkpoint::Begin;
 use crate::identity::CaptureInstance;
 use crate::lsn::Lsn;
 use crate::shape::{ColumnShape, META_BEFORE, Recorded, TableShape};
@@ -34,7 +35,8 @@ pub struct SourceTable {
 pub struct SourceInstance {
     /// Its name, as the server spells it.
     pub name: CaptureInstance,
-    /// The first LSN that it covers. `None`: capture has not reached it, so that it begins after every LSN that is known.
+    /// The first LSN that it covers, or what cleanup has left of it: the server moves it along. `None`: capture has not reached
+    /// it, so that it begins after every LSN that is known.
     pub start_lsn: Option<Lsn>,
     /// The columns that it captures, in its order.
     pub columns: Vec<CapturedColumn>,
@@ -81,6 +83,30 @@ impl SourceTable {
     pub fn in_force(&self, lsn: Lsn) -> usize {
         let begun = |instance: &SourceInstance| instance.start_lsn.is_some_and(|start| start <= lsn);
         self.instances.iter().rposition(begun).unwrap_or(0)
+    }
+
+    /// Takes what is known of where instances begin: cleanup moves `start_lsn`, but an instance has every commit from where it
+    /// began, or has lost it.
+    pub fn remember(&mut self, begins: &[Begin]) {
+        for instance in &mut self.instances {
+            // One that was disabled and made again under its name is another.
+            let known = |begin: &&Begin| begin.capture_instance == instance.name && begin.created == instance.created;
+            if let (Some(known), Some(start)) = (begins.iter().find(known), instance.start_lsn) {
+                instance.start_lsn = Some(start.min(known.lsn));
+            }
+        }
+    }
+
+    /// Where its instances begin, as far as that is known.
+    pub fn begins(&self) -> Vec<Begin> {
+        let of = |instance: &SourceInstance| {
+            Some(Begin {
+                capture_instance: instance.name.clone(),
+                created: instance.created,
+                lsn: instance.start_lsn?,
+            })
+        };
+        self.instances.iter().filter_map(of).collect()
     }
 
     /// The parts of a closed range, by instance, in order.
@@ -329,13 +355,13 @@ pub(super) fn in_order<'a>(rows: impl Iterator<Item = &'a Row>) -> Result<Vec<So
     Ok(instances)
 }
 
-/// By where they begin, then by when they were made.
+/// By when they were made: cleanup moves `start_lsn`, and not that of both at once.
 pub(super) fn sort<I: Borrow<SourceInstance>>(instances: &mut [I]) {
     instances.sort_by_key(|instance| {
         let instance = instance.borrow();
         (
-            instance.start_lsn.unwrap_or(Lsn::MAX),
             instance.created,
+            instance.start_lsn.unwrap_or(Lsn::MAX),
             instance.name.0.clone(),
         )
     });

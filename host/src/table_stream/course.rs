@@ -345,7 +345,7 @@ mod tests {
         assert_eq!(attempt, 1);
         assert_eq!(
             reason,
-            "it was planned through capture instance dbo_t_v1, and dbo_t is configured"
+            "it was planned through capture instance dbo_t_v1, and the table is read through dbo_t now"
         );
     }
 

@@ -231,6 +231,9 @@ async fn stream(shared: &Arc<Shared>, settings: &TableSettings, table: &mut Open
                 Err(error) => Err(error),
             };
             if let Err(error) = step {
+                if table.is_false_alarm(&error).await? {
+                    continue;
+                }
                 let error = table.explained(error).await;
                 table.skip_loss(error, &poll).await?;
             }

@@ -71,6 +71,8 @@ pub(super) struct OpenTable {
     pub(super) seen_source: SourceSeen,
     /// Rows that a commit of the last batch had on average.
     pub(super) rows_per_commit: Option<f64>,
+    /// No commit lies between the position and this LSN.
+    pub(super) floor: Option<Lsn>,
     /// Capture stands still, as of the newest poll.
     pub(super) stalled: bool,
     /// The first change of the next batch, where an earlier attempt at it found it.
@@ -155,6 +157,7 @@ impl OpenTable {
         })
         .await?;
         let newest_facts = recorded_facts.facts.map(BatchId);
+        let mut source = source;
         let (checkpoint, state, resume) = if !checkpoint.unsettled().is_empty() {
             takeover::settle(shared, settings, &bronze, checkpoint, newest_facts).await?
         } else {
@@ -170,6 +173,9 @@ impl OpenTable {
         };
         let last = state.last_committed;
         let recorded = last.as_ref().and_then(CommitRecord::position);
+        if let Some(seen) = last.as_ref().and_then(|record| record.source.as_ref()) {
+            Arc::make_mut(&mut source).remember(&seen.begins);
+        }
         let first_change = takeover::first_change(&checkpoint, last.as_ref()).await?;
         let (next_batch, open_batch) = match resume {
             Resume::Fresh => (BatchId(0), None),
@@ -199,6 +205,7 @@ impl OpenTable {
                 .and_then(|record| record.source.clone())
                 .unwrap_or_default(),
             rows_per_commit: None,
+            floor: None,
             stalled: false,
             summary: summary(settings, chain.provenance().iter().map(plugin_name).collect()),
             position: recorded,
@@ -297,6 +304,7 @@ impl OpenTable {
             named: self.instance(),
             position: self.position,
             first: self.first_change.as_ref(),
+            floor: self.floor,
             starting: self.settings.reading.starting_lsn,
         };
         bearings.next(poll, max)

@@ -68,6 +68,8 @@ pub(super) struct Bearings<'a> {
     pub(super) position: Option<Offset>,
     /// The first change of the next batch, where an earlier plan found it.
     pub(super) first: Option<&'a FirstChange>,
+    /// No commit lies between the position and this LSN.
+    pub(super) floor: Option<Lsn>,
     /// Where a stream without a position begins.
     pub(super) starting: StartingLsn,
 }
@@ -89,6 +91,7 @@ impl Bearings<'_> {
         let (from, instance) = match (self.position, first_lsn, self.starting) {
             (Some(position), first, _) => {
                 let from = position.lsn.next().max(first.unwrap_or(Lsn::ZERO));
+                let from = from.max(self.floor.unwrap_or(Lsn::ZERO));
                 (from, self.table.in_force(from))
             }
             (None, Some(first), _) => (first, self.table.in_force(first)),
@@ -236,6 +239,7 @@ mod tests {
             named: &named,
             position: position.map(at),
             first: first.as_ref(),
+            floor: None,
             starting,
         };
         bearings.next(&polled(&[("dbo_t", min, last)], max), at(max))
@@ -285,6 +289,7 @@ mod tests {
                 named: &named,
                 position: Some(at(position)),
                 first: None,
+                floor: None,
                 starting: StartingLsn::Earliest,
             };
             bearings.next(&polled(&[("v1", v1.0, v1.1), ("v2", v2.0, v2.1)], 9), at(9))

@@ -46,7 +46,10 @@ impl OpenTable {
         if begins(&table) != begins(&self.source) {
             let mut source = (*self.source).clone();
             for (known, now) in source.instances.iter_mut().zip(&table.instances) {
-                known.start_lsn = now.start_lsn;
+                known.start_lsn = match (known.start_lsn, now.start_lsn) {
+                    (Some(known), Some(now)) => Some(known.min(now)),
+                    (known, now) => known.or(now),
+                };
             }
             self.source = Arc::new(source);
         }
@@ -70,7 +73,7 @@ impl OpenTable {
             .source
             .instances
             .iter()
-            .map(|instance| (instance.name.clone(), instance.start_lsn))
+            .map(|instance| (instance.name.clone(), instance.start_lsn.is_some()))
             .collect();
         // Those that the stream has behind it.
         if let Some(at) = listed
@@ -161,6 +164,7 @@ impl OpenTable {
                 through,
                 ddl: told.last().map(|ddl| ddl.lsn).max(Some(beginning)),
                 stalled: self.seen_source.stalled,
+                begins: self.source.begins(),
             },
         }
     }

@@ -6,7 +6,7 @@ use crate::config::OnDataLoss;
 use crate::facts::FactsRow;
 use crate::lsn::Lsn;
 use crate::report::Event;
-use crate::source::{Poll, ReadStats, SourceError, skip_to};
+use crate::source::{Poll, ReadStats, SourceError, is_nothing_between, skip_to};
 
 use super::StreamError;
 use super::open::OpenTable;
@@ -15,6 +15,28 @@ use super::schema::Told;
 use super::tally::Tally;
 
 impl OpenTable {
+    /// Whether what an error calls lost was never there: cleanup passed the position, and no commit lies between the two.
+    pub(super) async fn is_false_alarm(&mut self, error: &StreamError) -> Result<bool, StreamError> {
+        let (min_lsn, position) = match (error, self.position) {
+            (StreamError::Source(source), Some(position)) => match **source {
+                SourceError::Purged { min_lsn, .. } => (min_lsn, position.lsn),
+                _ => return Ok(false),
+            },
+            _ => return Ok(false),
+        };
+        let nothing = self
+            .retried(|| async {
+                let mut asker = self.shared.asks.get().await?;
+                Ok(is_nothing_between(&mut asker, position, min_lsn).await?)
+            })
+            .await?;
+        if nothing && self.floor < Some(min_lsn) {
+            self.floor = Some(min_lsn);
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
     /// Skips what an error says is lost, and gives any other error back.
     pub(super) async fn skip_loss(&mut self, error: StreamError, poll: &Poll) -> Result<(), StreamError> {
         let lost = match &error {

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use arrow::array::{Array, RecordBatch};
+use arrow::array::{Array, RecordBatch, new_null_array};
 use arrow::compute::{SortColumn, cast, concat_batches, lexsort_to_indices, take_record_batch};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, FieldRef, Schema};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
@@ -60,8 +61,7 @@ pub fn rows_of(table: &Path, order: &[&str]) -> Option<Rows> {
                 .collect::<Vec<_>>()
         })
         .collect();
-    let schema = batches.first()?.schema();
-    let all = concat_batches(&schema, &batches).expect("one schema");
+    let all = concat(&batches)?;
     let columns: Vec<SortColumn> = order
         .iter()
         .map(|name| SortColumn {
@@ -73,6 +73,32 @@ pub fn rows_of(table: &Path, order: &[&str]) -> Option<Rows> {
     Some(Rows {
         batch: take_record_batch(&all, &indices).expect("taken"),
     })
+}
+
+/// Batches under each other, by the names of their columns: files of before and after a column was added differ.
+fn concat(batches: &[RecordBatch]) -> Option<RecordBatch> {
+    let mut fields: Vec<FieldRef> = Vec::new();
+    for field in batches.iter().flat_map(|batch| batch.schema().fields().to_vec()) {
+        if !fields.iter().any(|known| known.name() == field.name()) {
+            fields.push(field);
+        }
+    }
+    batches.first()?;
+    let schema = Arc::new(Schema::new(fields));
+    let widened: Vec<RecordBatch> = batches
+        .iter()
+        .map(|batch| {
+            let columns = schema
+                .fields()
+                .iter()
+                .map(|field| match batch.column_by_name(field.name()) {
+                    Some(column) => Arc::clone(column),
+                    None => new_null_array(field.data_type(), batch.num_rows()),
+                });
+            RecordBatch::try_new(Arc::clone(&schema), columns.collect()).expect("one type a column")
+        })
+        .collect();
+    Some(concat_batches(&schema, &widened).expect("one schema"))
 }
 
 impl Rows {
