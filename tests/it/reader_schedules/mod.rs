@@ -19,13 +19,15 @@ mod check;
 mod model;
 mod plan;
 mod play;
+mod process;
 mod sql;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::time::Instant;
 
-use plan::Plan;
+use model::{Model, What};
+use plan::{Plan, Statement, Step};
 
 /// Schedules of a run of all tests: about a minute of CPU. `cargo xtask reader-schedules` plays more.
 const SAMPLE: u64 = 6;
@@ -148,4 +150,59 @@ fn a_schedule_follows_from_its_seed() {
         assert_eq!(Plan::draw(seed).to_string(), Plan::draw(seed).to_string(), "{seed}");
     }
     assert_ne!(Plan::draw(1).to_string(), Plan::draw(2).to_string());
+}
+
+#[tokio::test]
+async fn what_is_not_the_history_is_found() {
+    let run = Step::Run {
+        limits: play::AT_THE_END,
+        faults: Vec::new(),
+    };
+    let plan = Plan {
+        steps: vec![
+            Step::Commit(vec![Statement::Insert { rows: 3 }]),
+            run.clone(),
+            Step::Clock(60),
+            Step::Elsewhere(1),
+            Step::AddColumn,
+            Step::Enable,
+            Step::Commit(vec![Statement::Update { permille: 0, rows: 2 }]),
+            run,
+        ],
+        ..Plan::draw(0)
+    };
+    let lies: [(&str, fn(&mut Model)); 7] = [
+        ("a commit that bronze lacks", |model| {
+            let change = model.newest().expect("a commit")[0].clone();
+            let elsewhere = model
+                .entries
+                .iter_mut()
+                .find(|entry| matches!(entry.what, What::Elsewhere));
+            elsewhere.expect("a commit elsewhere").what = What::Changes(vec![change]);
+        }),
+        ("a commit that should not be there", |model| {
+            let last = model.entries.last_mut().expect("a commit");
+            last.what = What::Elsewhere;
+        }),
+        ("a row that bronze lacks", |model| {
+            let changes = model.newest().expect("a commit");
+            let first = changes[0].clone();
+            changes.push(first);
+        }),
+        ("a row that should not be there", |model| {
+            model.newest().expect("a commit").pop();
+        }),
+        ("another value", |model| {
+            let first = &mut model.newest().expect("a commit")[0];
+            first.values.insert("v".to_owned(), "another".to_owned());
+        }),
+        ("another instant", |model| {
+            model.entries.last_mut().expect("a commit").at += 1;
+        }),
+        ("another instance", |model| {
+            model.instances[1].name = "dbo_t_other".to_owned();
+        }),
+    ];
+    let unnoticed = play::unnoticed(&plan, &lies).await.expect("the schedule goes well");
+    assert!(unnoticed.is_empty(), "these are not found: {unnoticed:?}");
 }

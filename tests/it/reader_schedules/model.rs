@@ -17,7 +17,7 @@ pub struct Change {
 }
 
 /// A commit that has an entry in `cdc.lsn_time_mapping`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Entry {
     /// `0x…`, once it is captured.
     pub lsn: Option<String>,
@@ -26,7 +26,7 @@ pub struct Entry {
     pub what: What,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum What {
     /// Changes of `dbo.t`.
     Changes(Vec<Change>),
@@ -37,7 +37,7 @@ pub enum What {
 }
 
 /// A capture instance of `dbo.t`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Instance {
     pub name: String,
     pub columns: Vec<String>,
@@ -50,7 +50,7 @@ pub struct Instance {
 }
 
 /// `dbo.t`, and all that became of it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Model {
     /// The columns of the table now, in order, without `id`.
     pub columns: Vec<String>,
@@ -280,6 +280,14 @@ impl Model {
 
     pub fn living(&self) -> impl Iterator<Item = &Instance> {
         self.instances.iter().filter(|instance| !instance.gone)
+    }
+
+    /// The changes of the newest commit of `dbo.t`.
+    pub fn newest(&mut self) -> Option<&mut Vec<Change>> {
+        self.entries.iter_mut().rev().find_map(|entry| match &mut entry.what {
+            What::Changes(changes) => Some(changes),
+            _ => None,
+        })
     }
 
     /// LSNs of the server's mapping after the last seen one, in order: they are those of the commits that had none.

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use super::check::{self, Seen, Until};
 use super::model::{Drawn, Model, What};
 use super::plan::{CHANGE, Fault, Limits, Mark, Plan, READ, Statement, Step};
-use super::sql::{Connection, DATABASE, clock_text, hex, lsns, rows, run, within_read};
-use crate::harness::{Project, Run, Server};
+use super::process::{Ended, once};
+use super::sql::{Connection, DATABASE, cleanup_text, clock_text, hex, lsns, rows, run, within_read};
+use crate::harness::{Project, Server};
 
 const OK: i32 = 0;
 const DATA_LOSS: i32 = 4;
@@ -18,7 +19,8 @@ const BETWEEN_ENTRIES: i64 = 240;
 /// So close to the change the clock does not step back: it would show the first pass after the second.
 const NOT_BACK: i64 = 900;
 
-const AT_THE_END: Limits = Limits {
+/// How batches are cut where it does not matter.
+pub const AT_THE_END: Limits = Limits {
     max_commits: 500,
     partitions: 1,
     chunk_rows: 1000,
@@ -26,15 +28,35 @@ const AT_THE_END: Limits = Limits {
 
 /// Plays a schedule. What went wrong, in words.
 pub async fn play(plan: &Plan) -> Result<(), String> {
+    played(plan).await.map(|_| ())
+}
+
+/// Plays a schedule, and holds what it left against models that are not quite what happened: those that pass all the same.
+pub async fn unnoticed(plan: &Plan, lies: &[(&'static str, fn(&mut Model))]) -> Result<Vec<&'static str>, String> {
+    let play = played(plan).await?;
+    let passes = |lie: fn(&mut Model)| {
+        let mut model = play.model.clone();
+        lie(&mut model);
+        Seen::default().check(&play.project, &model, Until::Facts(None)).is_ok()
+    };
+    Ok(lies
+        .iter()
+        .filter(|(_, lie)| passes(*lie))
+        .map(|(name, _)| *name)
+        .collect())
+}
+
+async fn played(plan: &Plan) -> Result<Play<'_>, String> {
     let mut play = Play::set_up(plan).await?;
     for (step, number) in plan.steps.iter().zip(1..) {
         let played = play.step(step).await;
         played.map_err(|error| format!("step {number}: {error}"))?;
         if play.is_over {
-            return Ok(());
+            return Ok(play);
         }
     }
-    play.end().await.map_err(|error| format!("at the end: {error}"))
+    play.end().await.map_err(|error| format!("at the end: {error}"))?;
+    Ok(play)
 }
 
 struct Play<'a> {
@@ -126,7 +148,7 @@ impl Play<'_> {
             Step::Enable => self.enable().await?,
             Step::Disable => self.disable().await?,
             Step::Cleanup(mark) => {
-                if let Some(text) = self.cleanup_text(*mark)? {
+                if let Some(text) = self.cleanup(*mark)? {
                     run(&mut self.client, &text).await?;
                 }
             }
@@ -229,40 +251,10 @@ impl Play<'_> {
         self.observe().await
     }
 
-    /// Cleanup to a mark; `None` where there is no commit for it.
-    fn cleanup_text(&self, mark: Mark) -> Result<Option<String>, String> {
+    /// Cleanup to a mark, as SQL; `None` where there is nothing to clean.
+    fn cleanup(&self, mark: Mark) -> Result<Option<String>, String> {
         let read = check::end(&self.project)?;
-        let there: Vec<&str> = (self.model.entries.iter())
-            .filter_map(|entry| entry.lsn.as_deref())
-            .filter(|lsn| *lsn >= self.model.oldest.as_str())
-            .filter(|lsn| mark.unread || Some(*lsn) <= read.as_deref())
-            .collect();
-        let Some(last) = there.len().checked_sub(1) else {
-            return Ok(None);
-        };
-        let low = there[usize::try_from(mark.permille).unwrap_or(0) * last / 1000];
-        // The server refuses a mark below the one that an instance has.
-        let living = self.model.living();
-        let mut names: Vec<&str> = living
-            .take(if mark.oldest_only { 1 } else { usize::MAX })
-            .filter(|instance| instance.low.as_deref().is_some_and(|own| own < low))
-            .map(|instance| instance.name.as_str())
-            .collect();
-        if mark.mapping && self.model.other_low.as_deref() < Some(low) {
-            names.push("dbo_other");
-        }
-        let calls: Vec<String> = (names.iter())
-            .map(|name| {
-                format!(
-                    "EXEC sys.sp_cdc_cleanup_change_table @capture_instance = N'{name}', @low_water_mark = @low, \
-                     @threshold = 5000"
-                )
-            })
-            .collect();
-        if calls.is_empty() {
-            return Ok(None);
-        }
-        Ok(Some(format!("DECLARE @low binary(10) = {low}; {}", calls.join("; "))))
+        Ok(cleanup_text(&self.model, mark, read.as_deref()))
     }
 
     /// `sluice run --once`, with faults that are gone after it.
@@ -273,7 +265,7 @@ impl Play<'_> {
         for fault in faults {
             within = self.arm(fault).await?.or(within);
         }
-        let ended = self.project.once();
+        let ended = once(&self.project)?;
         if !faults.is_empty() {
             run(&mut self.client, "EXEC sim.fault @kind = N'clear'").await?;
         }
@@ -307,7 +299,7 @@ impl Play<'_> {
                 within = Some(drawn);
                 text
             }
-            Fault::Cleanup { after_rows, mark } => match self.cleanup_text(*mark)? {
+            Fault::Cleanup { after_rows, mark } => match self.cleanup(*mark)? {
                 Some(text) => within_read(*after_rows, &text, &read),
                 None => return Ok(None),
             },
@@ -318,25 +310,24 @@ impl Play<'_> {
     }
 
     /// How a run may end: well, and then everything is right; or with a loss, where there was one.
-    fn judge(&mut self, ended: &Run, captured: Option<&str>) -> Result<(), String> {
-        let said = || format!("{}\n{}", ended.stdout, ended.stderr);
+    fn judge(&mut self, ended: &Ended, captured: Option<&str>) -> Result<(), String> {
+        let said = &ended.text;
         match ended.code {
             OK => {
                 let checked = self.seen.check(&self.project, &self.model, Until::Facts(captured));
-                checked.map_err(|error| format!("{error}\n{}", said()))
+                checked.map_err(|error| format!("{error}\n{said}"))
             }
             DATA_LOSS if !self.plan.skips => {
                 let end = check::end(&self.project)?;
                 ensure!(
                     self.model.may_have_lost(end.as_deref()),
-                    "a run that was at {end:?} reports a loss, and nothing after it is gone\n{}",
-                    said()
+                    "a run that was at {end:?} reports a loss, and nothing after it is gone\n{said}"
                 );
                 self.is_over = true;
                 let checked = self.seen.check(&self.project, &self.model, Until::Bronze);
-                checked.map_err(|error| format!("after a loss: {error}\n{}", said()))
+                checked.map_err(|error| format!("after a loss: {error}\n{said}"))
             }
-            code => Err(format!("a run ended with {code}\n{}", said())),
+            code => Err(format!("a run ended with {code}\n{said}")),
         }
     }
 

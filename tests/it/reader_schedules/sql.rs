@@ -4,6 +4,9 @@ use tiberius::Client;
 use tokio::net::TcpStream;
 use tokio_util::compat::Compat;
 
+use super::model::Model;
+use super::plan::Mark;
+
 pub const DATABASE: &str = "sales";
 
 pub type Connection = Client<Compat<TcpStream>>;
@@ -54,4 +57,34 @@ pub async fn lsns(client: &mut Connection, text: &str) -> Result<Vec<Option<Stri
 pub fn hex(bytes: Option<&[u8]>) -> Option<String> {
     let digits: String = bytes?.iter().map(|byte| format!("{byte:02X}")).collect();
     Some(format!("0x{digits}"))
+}
+
+/// Cleanup to a mark; `read` is how far sluice has read. `None` where there is nothing to clean.
+pub fn cleanup_text(model: &Model, mark: Mark, read: Option<&str>) -> Option<String> {
+    let there: Vec<&str> = (model.entries.iter())
+        .filter_map(|entry| entry.lsn.as_deref())
+        .filter(|lsn| *lsn >= model.oldest.as_str())
+        .filter(|lsn| mark.unread || Some(*lsn) <= read)
+        .collect();
+    let last = there.len().checked_sub(1)?;
+    let low = there[usize::try_from(mark.permille).unwrap_or(0) * last / 1000];
+    // The server refuses a mark below the one that an instance has.
+    let mut names: Vec<&str> = (model.living())
+        .take(if mark.oldest_only { 1 } else { usize::MAX })
+        .filter(|instance| instance.low.as_deref().is_some_and(|own| own < low))
+        .map(|instance| instance.name.as_str())
+        .collect();
+    if mark.mapping && model.other_low.as_deref().is_some_and(|own| own < low) {
+        names.push("dbo_other");
+    }
+    let calls: Vec<String> = (names.iter())
+        .map(|name| {
+            format!(
+                "EXEC sys.sp_cdc_cleanup_change_table @capture_instance = N'{name}', @low_water_mark = @low, \
+                 @threshold = 5000"
+            )
+        })
+        .collect();
+    let declared = format!("DECLARE @low binary(10) = {low}; ");
+    (!calls.is_empty()).then(|| declared + &calls.join("; "))
 }
