@@ -85,7 +85,8 @@ impl Seen {
         check_commits(&bronze, model, &facts.gaps, end.as_deref())?;
         check_facts(&facts, &bronze, until)?;
         check_events(&facts, &bronze, model)?;
-        self.check_verdict(project, model, &bronze, end.as_deref())
+        // A position without rows is beyond bronze.
+        self.check_verdict(project, model, &bronze, end.max(facts.end).as_deref())
     }
 
     /// A verdict is never ahead: nothing that is older comes after it.

@@ -260,7 +260,7 @@ impl Play<'_> {
     /// `sluice run --once`, with faults that are gone after it.
     async fn run(&mut self, limits: Limits, faults: &[Fault]) -> Result<(), String> {
         self.configure(limits);
-        let captured = self.model.commits().last().map(|(_, _, lsn, _)| lsn.to_owned());
+        let captured = self.model.entries.iter().rev().find_map(|entry| entry.lsn.clone());
         let mut within = None;
         for fault in faults {
             within = self.arm(fault).await?.or(within);
