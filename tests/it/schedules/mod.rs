@@ -7,7 +7,7 @@
 mod check;
 mod plan;
 mod play;
-mod random;
+pub mod random;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;

@@ -1,6 +1,7 @@
 //! `cargo xtask …`: sets a fresh machine up, and runs the demo, the tests and the checks. Each command says what it does,
 //! installs what is missing, and can be run again.
 
+mod reader_schedules;
 mod schedules;
 mod setup;
 mod shell;
@@ -15,6 +16,8 @@ cargo xtask test [ARGS]   set up, and run every test (ARGS go to the test runner
 cargo xtask ci            set up, and run formatting, lints, licences and every test
 cargo xtask schedules [--model N] [--process N] [--seed S]
                           set up, and play N seeded schedules of the protocol's model and of the real process
+cargo xtask reader-schedules [--minutes M | --count N] [--first S] [--seed S]
+                          set up, and play seeded schedules of the reader for M minutes of CPU (default 10), or N of them
 cargo xtask fuzz [MINUTES] set up, and give each fuzz target hostile bytes for so long (default 10)
 cargo xtask setup         only install what a fresh machine lacks
 cargo xtask deny          check licences, sources and bans of the dependencies
@@ -43,6 +46,10 @@ fn main() -> Result<()> {
         Some("schedules") => {
             setup::run(setup::For::Demo)?;
             schedules::run(rest)
+        }
+        Some("reader-schedules") => {
+            setup::run(setup::For::Demo)?;
+            reader_schedules::run(rest)
         }
         Some("fuzz") => {
             setup::run(setup::For::Demo)?;
