@@ -119,7 +119,7 @@ async fn a_missing_grant_is_the_statement_to_run() {
 async fn a_server_that_is_away_is_retryable() {
     let server = server().await;
     let mut project = Project::new(&server, "sales").table("dbo_orders", "");
-    project.edit(&format!("127.0.0.1,{}", server.port), "127.0.0.1,1");
+    project.edit(&server.address(), "127.0.0.1,1");
     let run = project.run("run", &["--once", "--json"]);
     assert_eq!(run.code, 3, "{}", run.stderr);
     assert_eq!(run.of_type("error")[0]["kind"], "retryable");

@@ -32,4 +32,5 @@ mod replay;
 mod retries;
 mod schedules;
 mod state;
+mod statements;
 mod types;

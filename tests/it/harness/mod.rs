@@ -1,9 +1,11 @@
-//! What the tests share: a server, a project with a configuration, and a reader of what it wrote.
+//! What the tests share: a server, a project with a configuration, and a reader of what it wrote. With `SLUICE_TEST_MSSQL`
+//! the server is not the stand-in but one that is there already (`real`).
 
 mod held;
 mod lake;
 mod project;
 mod python;
+mod real;
 mod running;
 mod sales;
 mod server;

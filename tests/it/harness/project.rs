@@ -40,12 +40,11 @@ impl Project {
         let text = format!(
             r#"
 [source]
-server = "127.0.0.1,{}"
+server = "{}"
 database = "{database}"
 user = "reader"
 password = {{ file = "password" }}
-server_certificate = "{}"
-
+{}
 [plugins]
 dir = "plugins"
 
@@ -64,8 +63,8 @@ control_table = "lake/ops/table_finalization"
 trigger = "100ms"
 granularity = "minute"
 "#,
-            server.port,
-            server.certificate().display()
+            server.address(),
+            server.tls()
         );
         std::fs::create_dir(dir.path().join("plugins")).expect("created");
         let project = Project { dir, text };

@@ -1,4 +1,4 @@
-//! The stand-in server, as the process that users start.
+//! The server of a test: the stand-in, as the process that users start, or one that is there already.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -10,16 +10,54 @@ use tokio::net::TcpStream;
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 
 use super::project::sluice_binary;
+use super::real::{Real, not_portable};
 
 pub const PASSWORD: &str = "Str0ng-for-tests";
 
-/// A running `mssql-sim`; killed when dropped.
+/// The administrator of the stand-in.
+const ADMINISTRATOR: &str = "sa";
+/// The login that sluice reads with.
+const READER: &str = "reader";
+
+/// The newest commit, as tests ask for it; and the same where the marker's commits are newer than the test's own. Entries of
+/// idle times have a transaction of zeros.
+const NEWEST: &str = "sys.fn_cdc_get_max_lsn()";
+const NEWEST_OF_THE_TEST: &str = "(SELECT MAX(start_lsn) FROM cdc.lsn_time_mapping WHERE tran_id <> 0x00 \
+     AND start_lsn NOT IN (SELECT [__$start_lsn] FROM cdc.dbo_sluice_marker_CT))";
+
+/// A running `mssql-sim`, which is killed when this is dropped; or a server that is there already, from which what the test
+/// made is removed then.
 pub struct Server {
-    child: Child,
+    child: Option<Child>,
+    real: Option<Real>,
     pub host: String,
     pub port: u16,
     dir: PathBuf,
     _temporary: Option<TempDir>,
+}
+
+/// Where a server listens.
+pub(super) struct Place {
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+/// A connection, whatever certificate the server has: some tests are about those that nobody should take.
+pub(super) async fn connect(
+    place: &Place,
+    user: &str,
+    password: &str,
+    database: &str,
+) -> tiberius::Result<Client<Compat<TcpStream>>> {
+    let mut config = Config::new();
+    config.host(&place.host);
+    config.port(place.port);
+    config.database(database);
+    config.authentication(AuthMethod::sql_server(user, password));
+    config.encryption(EncryptionLevel::Required);
+    config.trust_cert();
+    let tcp = TcpStream::connect((place.host.as_str(), place.port)).await?;
+    Client::connect(config, tcp.compat_write()).await
 }
 
 /// The version of SQL Server that the suite runs as, by `SLUICE_TEST_VERSION`: 2016, 2017, 2019, 2022 (the default), 2025
@@ -47,8 +85,14 @@ fn version_arguments(version: &str, given: &[&str]) -> Vec<String> {
 }
 
 impl Server {
-    /// A server with an empty disk.
+    /// A server with an empty disk. What is asked of it beyond that, only the stand-in can do.
     pub fn start(arguments: &[&str]) -> Server {
+        if Real::is_chosen() {
+            if let Some(argument) = arguments.first() {
+                not_portable(&format!("it starts the stand-in with {argument}"));
+            }
+            return Server::there();
+        }
         let dir = super::scratch();
         let mut server = Server::on(dir.path(), arguments);
         server._temporary = Some(dir);
@@ -78,7 +122,23 @@ impl Server {
         server
     }
 
+    /// The one of `SLUICE_TEST_MSSQL`.
+    fn there() -> Server {
+        let real = Real::new();
+        Server {
+            child: None,
+            host: real.place.host.clone(),
+            port: real.place.port,
+            real: Some(real),
+            dir: PathBuf::new(),
+            _temporary: None,
+        }
+    }
+
     fn spawn(dir: &Path, host: &str, arguments: &[&str]) -> Server {
+        if Real::is_chosen() {
+            not_portable("it starts a stand-in with an address, a certificate or a data folder of its own");
+        }
         let program = sluice_binary().with_file_name("mssql-sim");
         assert!(
             program.is_file(),
@@ -86,7 +146,13 @@ impl Server {
             program.display()
         );
         let mut child = Command::new(&program)
-            .args(["--listen", &format!("{host}:0"), "--user", "sa", "--exit-with-parent"])
+            .args([
+                "--listen",
+                &format!("{host}:0"),
+                "--user",
+                ADMINISTRATOR,
+                "--exit-with-parent",
+            ])
             .args(version_arguments(&version(), arguments))
             .arg("--data")
             .arg(dir.join("data"))
@@ -116,7 +182,8 @@ impl Server {
         let mut errors = child.stderr.take().expect("a pipe");
         std::thread::spawn(move || std::io::copy(&mut errors, &mut std::io::stderr()));
         Server {
-            child,
+            child: Some(child),
+            real: None,
             host: host.to_owned(),
             port,
             dir: dir.to_owned(),
@@ -124,7 +191,24 @@ impl Server {
         }
     }
 
+    /// The server as `source.server` has it.
+    pub fn address(&self) -> String {
+        format!("{},{}", self.host, self.port)
+    }
+
+    /// The keys of `[source]` that make sluice take the server's certificate.
+    pub fn tls(&self) -> String {
+        match &self.real {
+            Some(real) => real.tls(),
+            None => format!("server_certificate = \"{}\"\n", self.certificate().display()),
+        }
+    }
+
+    /// The stand-in's certificate.
     pub fn certificate(&self) -> PathBuf {
+        if let Some(real) = &self.real {
+            real.give_up("it reads the stand-in's certificate");
+        }
         self.dir.join("certificate.pem")
     }
 
@@ -133,38 +217,48 @@ impl Server {
         self.dir.join("ca.pem")
     }
 
-    /// A connection as the administrator.
+    /// A connection as the administrator. The server may be behind what is done over it.
     pub async fn connect(&self, database: &str) -> Client<Compat<TcpStream>> {
-        self.connect_as("sa", database).await
+        if let Some(real) = &self.real {
+            real.give_up("it changes tables over a connection of its own, and does not wait for capture");
+        }
+        self.connect_as(ADMINISTRATOR, database).await
     }
 
     /// Whether the login `reader` may not run a statement.
     pub async fn denies_reader(&self, database: &str, sql: &str) -> bool {
-        let mut client = self.connect_as("reader", database).await;
+        let mut client = self.connect_as(READER, database).await;
         let answer = async { client.simple_query(sql).await?.into_results().await };
         matches!(answer.await, Err(error) if matches!(error.code(), Some(229 | 230)))
     }
 
     async fn connect_as(&self, user: &str, database: &str) -> Client<Compat<TcpStream>> {
-        let mut config = Config::new();
-        config.host(&self.host);
-        config.port(self.port);
-        config.database(database);
-        config.authentication(AuthMethod::sql_server(user, PASSWORD));
-        config.encryption(EncryptionLevel::Required);
-        // Some tests are about certificates that nobody should take.
-        config.trust_cert();
-        let tcp = TcpStream::connect((self.host.as_str(), self.port))
-            .await
-            .expect("the server listens");
-        Client::connect(config, tcp.compat_write())
+        let (user, password) = match &self.real {
+            Some(real) if user == ADMINISTRATOR => real.administrator(),
+            _ => (user, PASSWORD),
+        };
+        let place = Place {
+            host: self.host.clone(),
+            port: self.port,
+        };
+        connect(&place, user, password, database)
             .await
             .expect("the login comes in")
     }
 
-    /// Runs a batch and panics with the server's words when it fails.
+    /// Ends a test that asks for something which the stand-in alone has.
+    fn expect_portable(&self, sql: &str) {
+        if let Some(real) = &self.real
+            && sql.to_lowercase().contains("exec sim.")
+        {
+            real.give_up("it runs a procedure of the stand-in");
+        }
+    }
+
+    /// Runs a batch and panics with the server's words when it fails. What it commits is captured when this returns.
     pub async fn exec(&self, database: &str, sql: &str) {
-        let mut client = self.connect(database).await;
+        self.expect_portable(sql);
+        let mut client = self.connect_as(ADMINISTRATOR, database).await;
         client
             .simple_query(sql)
             .await
@@ -172,11 +266,15 @@ impl Server {
             .into_results()
             .await
             .unwrap_or_else(|error| panic!("{error}\nin {sql}"));
+        if let Some(real) = &self.real {
+            real.captured(&mut client, database).await;
+        }
     }
 
     /// The rows of a statement.
     pub async fn query(&self, database: &str, sql: &str) -> Vec<Row> {
-        let mut client = self.connect(database).await;
+        self.expect_portable(sql);
+        let mut client = self.connect_as(ADMINISTRATOR, database).await;
         client
             .simple_query(sql)
             .await
@@ -188,7 +286,11 @@ impl Server {
 
     /// Cleans the change table of an instance up to (and without) the newest commit, or the one that `low` selects.
     pub async fn cleanup(&self, database: &str, instance: &str, low: &str) {
-        self.exec(database, &Server::cleanup_text(instance, low)).await;
+        let low = match &self.real {
+            Some(_) => low.replace(NEWEST, NEWEST_OF_THE_TEST),
+            None => low.to_owned(),
+        };
+        self.exec(database, &Server::cleanup_text(instance, &low)).await;
     }
 
     /// The batch that [`Server::cleanup`] runs.
@@ -201,6 +303,11 @@ impl Server {
 
     /// A database with CDC, and the login `reader` that may do nothing yet.
     pub async fn database(&self, name: &str) {
+        if let Some(real) = &self.real {
+            // A login that has sessions cannot go.
+            real.make_room(name).await;
+            real.drop_login(READER).await;
+        }
         self.exec("master", &format!("CREATE LOGIN [reader] WITH PASSWORD = '{PASSWORD}'"))
             .await;
         self.database_again(name).await;
@@ -208,8 +315,14 @@ impl Server {
 
     /// The same when the login is there.
     pub async fn database_again(&self, name: &str) {
+        if let Some(real) = &self.real {
+            real.make_room(name).await;
+        }
         self.exec("master", &format!("CREATE DATABASE [{name}]")).await;
         self.exec(name, "EXEC sys.sp_cdc_enable_db").await;
+        if let Some(real) = &self.real {
+            real.begin_capture(name).await;
+        }
         self.exec(name, "CREATE USER [reader] FOR LOGIN [reader]").await;
     }
 
@@ -233,6 +346,9 @@ impl Server {
 
     /// Stops capture, or lets it run again: what is committed meanwhile is captured then.
     pub async fn capture(&self, database: &str, runs: bool) {
+        if let Some(real) = &self.real {
+            return real.capture(database, runs).await;
+        }
         self.exec(database, &format!("EXEC sim.capture @runs = {}", u8::from(runs)))
             .await;
     }
@@ -248,7 +364,9 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }

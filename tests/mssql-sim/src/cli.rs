@@ -82,6 +82,9 @@ pub(crate) struct Args {
     /// Be a named instance, and answer as SQL Server Browser on UDP 1434 of the address of --listen
     #[arg(long, value_name = "NAME")]
     instance: Option<String>,
+    /// Append each request to this file: a line of JSON with its text, without the values of its parameters
+    #[arg(long, value_name = "FILE")]
+    requests: Option<PathBuf>,
     /// Write the address here once the server is ready
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
@@ -151,6 +154,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
             expired: args.cert_expired,
         },
         instance: args.instance.clone(),
+        requests: args.requests.clone(),
     })?;
     let workload = prepare(&args, &server)?;
     announce(&args, &server)?;

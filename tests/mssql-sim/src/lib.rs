@@ -15,6 +15,7 @@ mod logins;
 mod messages;
 mod params;
 pub mod readers;
+mod requests;
 mod response;
 pub mod script;
 mod server;

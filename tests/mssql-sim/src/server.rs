@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -17,6 +17,7 @@ use crate::browser::Browser;
 use crate::connection::Connection;
 use crate::faults::Faults;
 use crate::logins::Logins;
+use crate::requests::Requests;
 use crate::script;
 use crate::wire::tls::{CertificateOptions, ServerTls};
 
@@ -49,6 +50,8 @@ pub struct ServerOptions {
     pub certificate: CertificateOptions,
     /// The name of a named instance. A Browser then answers on UDP 1434 of the address where it listens.
     pub instance: Option<String>,
+    /// Where each request is appended, as a line of JSON without the values of its parameters.
+    pub requests: Option<PathBuf>,
 }
 
 /// A running stand-in. Dropping it stops it.
@@ -74,6 +77,7 @@ pub(crate) struct Shared {
     admin_password: String,
     pub(crate) faults: Faults,
     pub(crate) logins: Logins,
+    pub(crate) requests: Option<Requests>,
     stopping: AtomicBool,
     next_id: AtomicU64,
     connections: Mutex<HashMap<u64, TcpStream>>,
@@ -113,6 +117,7 @@ impl SimServer {
             engine: Engine::open(options.engine).map_err(io::Error::other)?,
             faults: Faults::default(),
             logins: Logins::default(),
+            requests: options.requests.as_deref().map(Requests::open).transpose()?,
             stopping: AtomicBool::new(false),
             // SQL Server keeps the numbers up to 50 for itself.
             next_id: AtomicU64::new(51),

@@ -13,6 +13,7 @@ use crate::faults::{self, FaultKind, FaultRequest};
 use crate::logins;
 use crate::messages;
 use crate::params::{self, Declared};
+use crate::requests::Came;
 use crate::response::Response;
 use crate::script;
 use crate::server::Shared;
@@ -93,7 +94,10 @@ impl ClientSession {
         let malformed = |error: crate::wire::reader::Malformed| messages::malformed_request(&error.0);
         match message.kind {
             kind::SQL_BATCH => match rpc::parse_batch(&message.body) {
-                Ok(text) => self.batch(&text, response),
+                Ok(text) => {
+                    self.note(Came::Batch, &text, "");
+                    self.batch(&text, response)
+                }
                 Err(error) => response.error(&malformed(error)),
             },
             kind::RPC => match rpc::parse_calls(&message.body) {
@@ -107,6 +111,13 @@ impl ClientSession {
             // The request that it was to cancel had ended already.
             kind::ATTENTION => Err(SinkClosed::Cancelled),
             other => response.error(&messages::malformed_request(&format!("message type 0x{other:02X}"))),
+        }
+    }
+
+    /// Writes the request into the log, if there is one.
+    fn note(&self, came: Came, text: &str, parameters: &str) {
+        if let Some(requests) = &self.shared.requests {
+            requests.note(&self.login, came, text, parameters);
         }
     }
 
@@ -165,6 +176,7 @@ impl ClientSession {
             Some((first, values)) => (text_of(first).unwrap_or_default(), values),
             None => (String::new(), rest),
         };
+        self.note(Came::Rpc, &text, &declarations);
         let declared = match params::parse_declarations(&declarations) {
             Ok(declared) => declared,
             Err(text) => return self.refuse(&messages::syntax(text), response),
@@ -191,7 +203,9 @@ impl ClientSession {
                 response,
             );
         };
-        let declared = match params::parse_declarations(&text_of(declarations).unwrap_or_default()) {
+        let declarations = text_of(declarations).unwrap_or_default();
+        self.note(Came::Rpc, &text, &declarations);
+        let declared = match params::parse_declarations(&declarations) {
             Ok(declared) => declared,
             Err(text) => return self.refuse(&messages::syntax(text), response),
         };
@@ -219,6 +233,7 @@ impl ClientSession {
         let Some(prepared) = self.prepared.remove(handle) else {
             return self.refuse(&messages::no_such_handle(*handle), response);
         };
+        self.note(Came::Rpc, &prepared.text, "");
         let result = self.run_with(&prepared.text, &prepared.declared, values, None, response);
         self.prepared.insert(*handle, prepared);
         result
@@ -284,6 +299,7 @@ impl ClientSession {
                 value: argument.value.clone(),
             });
         }
+        self.note(Came::Rpc, &text, "");
         response.begin(&text, true);
         self.run(&text, &params, response)?;
         response.end_procedure(None);

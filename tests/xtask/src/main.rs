@@ -1,6 +1,7 @@
 //! `cargo xtask …`: sets a fresh machine up, and runs the demo, the tests and the checks. Each command says what it does,
 //! installs what is missing, and can be run again.
 
+mod mssql;
 mod reader_schedules;
 mod schedules;
 mod setup;
@@ -13,6 +14,8 @@ use shell::{cargo, say};
 const HELP: &str = "\
 cargo xtask demo [ARGS]   set up, build, and run `sluice demo ARGS`
 cargo xtask test [ARGS]   set up, and run every test (ARGS go to the test runner)
+cargo xtask test-mssql [--against-stand-in] [ARGS]
+                          run the portable end-to-end tests against the server of SLUICE_TEST_MSSQL, or a stand-in
 cargo xtask ci            set up, and run formatting, lints, licences and every test
 cargo xtask schedules [--model N] [--process N] [--seed S]
                           set up, and play N seeded schedules of the protocol's model and of the real process
@@ -36,6 +39,7 @@ fn main() -> Result<()> {
             setup::run(setup::For::Tests)?;
             test(rest)
         }
+        Some("test-mssql") => mssql::run(rest),
         Some("ci") => {
             setup::run(setup::For::Tests)?;
             check()?;

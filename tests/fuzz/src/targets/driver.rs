@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use arrow::datatypes::{DataType, TimeUnit};
 use mssql_sim::engine::EngineOptions;
-use mssql_sim::{Encryption, ServerOptions, SimServer};
+use mssql_sim::{CertificateOptions, Encryption, ServerOptions, SimServer};
 use mssql_tds::connection::client_context::ClientContext;
 use mssql_tds::connection::tds_client::ResultSet as _;
 use mssql_tds::connection_provider::tds_connection_provider::TdsConnectionProvider;
@@ -129,6 +129,9 @@ fn start() -> Result<(SocketAddr, SimServer)> {
             ..EngineOptions::default()
         },
         encryption: Encryption::Off,
+        certificate: CertificateOptions::default(),
+        instance: None,
+        requests: None,
     })?;
     let nulls = vec!["NULL"; ROW.matches(", ").count() + 1].join(", ");
     let script = format!(

@@ -5,6 +5,10 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use tiberius::Client;
+use tokio::net::TcpStream;
+use tokio_util::compat::Compat;
+
 use crate::harness::{PASSWORD, USER, connect};
 
 struct Process {
@@ -64,15 +68,19 @@ fn wait(process: &mut Process) -> std::process::ExitStatus {
     }
 }
 
-async fn count(process: &Process, certificate: &Path, sql: &str) -> i32 {
+async fn client(process: &Process, certificate: &Path) -> Client<Compat<TcpStream>> {
     let mut config = tiberius::Config::new();
     config.host("127.0.0.1");
     config.port(process.port);
     config.database("shop");
     config.authentication(tiberius::AuthMethod::sql_server(USER, PASSWORD));
     config.trust_cert_ca(certificate.display());
-    let mut client = connect(config).await.unwrap();
-    client
+    connect(config).await.unwrap()
+}
+
+async fn count(process: &Process, certificate: &Path, sql: &str) -> i32 {
+    client(process, certificate)
+        .await
         .simple_query(sql)
         .await
         .unwrap()
@@ -156,6 +164,41 @@ async fn its_version_and_its_zone_are_chosen() {
     assert!(!output.status.success());
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(error.contains("the clock of Azure SQL Database is UTC"), "{error}");
+}
+
+#[tokio::test]
+async fn requests_are_written_down_without_their_values() {
+    let folder = tempfile::tempdir().unwrap();
+    let (certificate, requests) = (folder.path().join("cert.pem"), folder.path().join("requests"));
+    let process = start(&[
+        "--cert-out",
+        certificate.to_str().unwrap(),
+        "--requests",
+        requests.to_str().unwrap(),
+        "--workload",
+        "shop",
+    ]);
+    let mut client = client(&process, &certificate).await;
+    let of_nobody = "SELECT first_name FROM dbo.customers WHERE last_name = @P1";
+    let rows = client.query(of_nobody, &[&"Nobody-4711"]).await.unwrap();
+    assert!(rows.into_first_result().await.unwrap().is_empty());
+    // A batch that fails has arrived all the same.
+    let failing = "SELECT * FROM dbo.nothing";
+    let answer = async { client.simple_query(failing).await?.into_results().await };
+    assert!(answer.await.is_err());
+    let text = std::fs::read_to_string(&requests).unwrap();
+    assert!(!text.contains("4711"), "{text}");
+    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let texts: Vec<(&str, &str)> = lines
+        .iter()
+        .map(|line| (line["kind"].as_str().unwrap(), line["text"].as_str().unwrap()))
+        .collect();
+    assert_eq!(texts, [("rpc", of_nobody), ("batch", failing)]);
+    assert!(
+        lines[0]["parameters"].as_str().unwrap().starts_with("@P1 nvarchar"),
+        "{text}"
+    );
+    assert!(lines.iter().all(|line| line["login"] == USER), "{text}");
 }
 
 #[test]

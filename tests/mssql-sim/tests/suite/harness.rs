@@ -41,6 +41,7 @@ impl Sim {
             encryption,
             certificate: CertificateOptions::default(),
             instance: None,
+            requests: None,
         })
         .unwrap();
         let folder = tempfile::tempdir().unwrap();
