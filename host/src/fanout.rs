@@ -112,13 +112,19 @@ pub async fn start_many(settings: &Settings, options: StartOptions) -> Result<St
             }
         });
     }
+    for message in &catalog.warnings {
+        let _ = sender.send(Event::SourceWarning {
+            message: message.clone(),
+        });
+    }
+    let poller = Poller::start(settings.source.clone(), catalog.zone, settings.poll_interval());
     let shared = Arc::new(Shared {
         engine,
         keys,
         asks,
         pool,
         catalog,
-        poller: Poller::start(settings.source.clone(), settings.poll_interval()),
+        poller,
         facts,
         verdicts,
         limits: settings.limits,

@@ -26,6 +26,7 @@ mod maintenance;
 mod output;
 mod ownership;
 mod permissions;
+mod reading;
 mod replay;
 mod retries;
 mod schedules;

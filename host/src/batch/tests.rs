@@ -32,7 +32,12 @@ fn lsn(n: u8) -> Lsn {
 }
 
 fn builder(columns: &[(&str, DataType)], max_rows: usize) -> ChunkBuilder {
-    let times = CommitTimes::new((1..=9).map(|n| (lsn(n), i64::from(n) * 1000)).collect(), 0, None);
+    let times = CommitTimes::new(
+        (1..=9).map(|n| (lsn(n), i64::from(n) * 1000)).collect(),
+        crate::clock::Clock::Fixed(0),
+        &crate::clock::Repeated::default(),
+        None,
+    );
     ChunkBuilder::new(&shape(columns), Arc::new(times), max_rows, usize::MAX).unwrap()
 }
 

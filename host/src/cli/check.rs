@@ -7,6 +7,7 @@ use clap::Args;
 use super::out::say;
 use super::run::worst;
 use super::{ConfigArgs, Failure, grants};
+use crate::clock::Zone;
 use crate::config::{Encrypt, Origin, OwnershipSettings, Settings, TableSettings, Trigger};
 use crate::error::{Classify, ErrorKind, chain};
 use crate::fanout::key_ring;
@@ -14,7 +15,7 @@ use crate::lake::delta_type;
 use crate::source::{
     AskPool, Asker, Catalog, ChangeReader, SourceError, StreamPool, TableSource, check_history, persist,
 };
-use crate::table_stream::{Course, Open, Standing, StreamError, plugin_name, specs, standing};
+use crate::table_stream::{Course, Open, Standing, StreamError, plugin_name, recorded_position, specs, standing};
 use crate::transform::{Chain, Engine, KeyRing, SourceRoute};
 
 #[derive(Debug, Args)]
@@ -130,6 +131,9 @@ fn print_source(settings: &Settings, catalog: &Catalog, json: bool) {
                 "version": catalog.version, "user": user, "tls": source.encrypt != Encrypt::Login,
             })
         );
+        for warning in &catalog.warnings {
+            say!("{}", serde_json::json!({"type": "warning", "message": warning}));
+        }
         return;
     }
     say!(
@@ -143,6 +147,14 @@ fn print_source(settings: &Settings, catalog: &Catalog, json: bool) {
             ", over TLS"
         }
     );
+    match catalog.zone {
+        Zone::Configured(zone) => say!("time zone: {zone} (source.source_time_zone)"),
+        Zone::Named(zone) => say!("time zone: {zone} (the server says so)"),
+        Zone::Unknown => say!("time zone: not known"),
+    }
+    for warning in &catalog.warnings {
+        say!("warning: {warning}");
+    }
     match &settings.ownership {
         OwnershipSettings::Lock => say!("ownership: the lock of each checkpoint"),
         OwnershipSettings::Lease { hosts, lease } => say!("ownership: a lease of {lease:?} in {}", hosts.display()),
@@ -156,11 +168,14 @@ async fn check_table(
     keys: &KeyRing,
     (table, ownership): (&TableSettings, &OwnershipSettings),
 ) -> Result<(TableSource, Chain, Standing), StreamError> {
-    let source = catalog.open_table(asker, &table.capture_instance).await?;
+    let position = recorded_position(table).await;
+    let source = catalog
+        .open_table(asker, &table.capture_instance, position, table.columns.as_deref())
+        .await?;
     let opened = Chain::open(engine, &source.shape, &specs(table), keys, &table.protect)?;
-    let standing = standing(table, ownership, &catalog.database, &source.shape, &opened).await?;
+    let standing = standing(table, ownership, &catalog.database, &source, &opened).await?;
     if let Some((_, Some(end))) = standing.last {
-        check_history(asker, &source.shape.capture_instance, end).await?;
+        check_history(asker, &source.shape.capture_instance, end, catalog.zone.named()).await?;
     }
     Ok((source, opened, standing))
 }
@@ -186,6 +201,20 @@ fn print_table(table: &TableSettings, source: &TableSource, opened: &Chain, stan
         ("control_table", table.control_table.display().to_string()),
         ("trigger", trigger),
         ("max_commits_per_batch", table.max_commits_per_batch.to_string()),
+        ("num_partitions", table.reading.num_partitions.to_string()),
+        ("starting_lsn", table.reading.starting_lsn.to_string()),
+        (
+            "on_data_loss",
+            format!("{:?}", table.reading.on_data_loss).to_lowercase(),
+        ),
+        (
+            "schema_change_policy",
+            format!("{:?}", table.reading.schema_change_policy).to_lowercase(),
+        ),
+        (
+            "capture_stalled_after",
+            format!("{:?}", table.reading.capture_stalled_after),
+        ),
         ("granularity", format!("{:?}", table.granularity).to_lowercase()),
         ("idle_interval", format!("{:?}", table.idle_interval)),
         (
@@ -239,8 +268,10 @@ fn print_table(table: &TableSettings, source: &TableSource, opened: &Chain, stan
             column.key.map(|key| format!("  (key {key})")).unwrap_or_default()
         );
     }
-    let reader = ChangeReader::new(pool.clone(), Arc::new(shape.clone()));
-    say!("  statement  {}", reader.statement());
+    for instance in &source.table.instances {
+        let reader = ChangeReader::new(pool.clone(), shape, instance);
+        say!("  statement  {}", reader.statement());
+    }
     say!("  state      {}", describe_standing(standing));
 }
 

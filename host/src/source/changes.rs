@@ -23,6 +23,7 @@ use super::bounds::{self, Bounds, Wanted};
 use super::error::SourceError;
 use super::quote;
 use super::stream_pool::StreamPool;
+use super::table::SourceInstance;
 use crate::batch::{Chunk, ChunkBuilder, CommitTimes, LEADING_COLUMNS, TextEncoding};
 use crate::lsn::Lsn;
 use crate::shape::TableShape;
@@ -56,6 +57,16 @@ pub struct ReadStats {
     pub handing_over: Duration,
 }
 
+impl ReadStats {
+    /// Adds what another part of the range cost. Parts are read at the same time, so their waits are not added up.
+    pub fn add(&mut self, part: ReadStats) {
+        self.rows += part.rows;
+        self.bytes += part.bytes;
+        self.network_wait = self.network_wait.max(part.network_wait);
+        self.handing_over = self.handing_over.max(part.handing_over);
+    }
+}
+
 /// Reads the change rows of one table.
 pub struct ChangeReader {
     pool: StreamPool,
@@ -64,13 +75,23 @@ pub struct ChangeReader {
 }
 
 impl ChangeReader {
-    /// A reader for the captured columns of `shape`.
-    pub fn new(pool: StreamPool, shape: Arc<TableShape>) -> ChangeReader {
+    /// A reader of one capture instance. Its chunks have the columns of `shape`; those that the instance does not capture are
+    /// NULL in them.
+    pub fn new(pool: StreamPool, shape: &TableShape, instance: &SourceInstance) -> ChangeReader {
+        let shape = Arc::new(TableShape {
+            capture_instance: instance.name.clone(),
+            ..shape.clone()
+        });
         let columns: Vec<String> = LEADING_COLUMNS
             .iter()
-            .copied()
-            .chain(shape.columns.iter().map(|column| column.name.as_str()))
-            .map(quote::name)
+            .map(|name| quote::name(name))
+            .chain(shape.columns.iter().map(|column| {
+                let name = quote::name(&column.name);
+                match instance.captures(&column.name) {
+                    true => name,
+                    false => format!("NULL AS {name}"),
+                }
+            }))
             .collect();
         let statement = format!(
             "SELECT {} FROM {} WHERE [__$start_lsn] >= @from AND [__$start_lsn] <= @to \

@@ -136,6 +136,63 @@ pub enum SourceError {
         /// Why it cannot be used.
         reason: String,
     },
+    /// A column has one type in an instance and another in the one that takes over.
+    #[error(
+        "column {column} is {was} in capture instance {earlier} and {is} in {later}: it was dropped and added again, and one bronze table cannot hold both. Nothing of what follows was read. Leave it out (columns = […]), or give the table a new target, app_id and checkpoint with capture_instance = \"{later}\", and keep the old target as history"
+    )]
+    ColumnOfTwoTypes {
+        /// The column.
+        column: String,
+        /// The instance that is read first.
+        earlier: CaptureInstance,
+        /// Its type there.
+        was: String,
+        /// The instance that takes over.
+        later: CaptureInstance,
+        /// Its type there.
+        is: String,
+    },
+    /// `columns` names a column that is not captured.
+    #[error(
+        "columns names {column}, which {capture_instance} does not capture{}: correct the name, or make a capture instance with it",
+        nearest.as_ref().map(|n| format!("; did you mean {n}?")).unwrap_or_default()
+    )]
+    UnknownColumn {
+        /// The name.
+        column: String,
+        /// The table.
+        capture_instance: CaptureInstance,
+        /// The nearest captured column.
+        nearest: Option<String>,
+    },
+    /// The configured zone is not that of the server's clock.
+    #[error(
+        "source.source_time_zone = {zone} is {zone_offset} from UTC now, and the server's clock is {server_offset}: set it to the zone of the server's clock (its operating system's), or leave it out for SQL Server 2022 and Azure SQL, which name their zone"
+    )]
+    OtherZone {
+        /// The configured zone.
+        zone: String,
+        /// Its present distance from UTC.
+        zone_offset: String,
+        /// The server's.
+        server_offset: String,
+    },
+    /// `starting_lsn` names an LSN that the table does not have.
+    #[error(
+        "starting_lsn = {starting} of {capture_instance} {problem}: set it to an LSN from {min_lsn} to {max_lsn}, to \"earliest\" or to \"latest\""
+    )]
+    StartingLsn {
+        /// The table.
+        capture_instance: CaptureInstance,
+        /// The setting.
+        starting: Lsn,
+        /// What is wrong with it.
+        problem: &'static str,
+        /// The first LSN that is left.
+        min_lsn: Lsn,
+        /// The last.
+        max_lsn: Lsn,
+    },
     /// Capture has not written an entry yet.
     #[error(
         "capture has not processed any commit of database {database} yet: is the capture job running (SQL Server Agent)?"
@@ -261,8 +318,12 @@ impl Classify for SourceError {
             | SourceError::Permission { .. }
             | SourceError::UnsupportedType { .. }
             | SourceError::ColumnName { .. }
+            | SourceError::UnknownColumn { .. }
+            | SourceError::OtherZone { .. }
+            | SourceError::StartingLsn { .. }
             | SourceError::Tls { .. }
             | SourceError::Token { transient: false, .. } => ErrorKind::Config,
+            SourceError::ColumnOfTwoTypes { .. } => ErrorKind::SchemaChanged,
             SourceError::Connect { .. }
             | SourceError::Browser { .. }
             | SourceError::Token { transient: true, .. }

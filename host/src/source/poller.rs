@@ -11,7 +11,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::ask::{self, Asker};
 use super::error::SourceError;
+use super::mapping;
 use super::quote;
+use super::server_clock;
+use crate::clock::{Clock, Instants, Repeated, Zone};
 use crate::config::SourceSettings;
 use crate::error::{Classify, ErrorKind};
 use crate::identity::CaptureInstance;
@@ -28,10 +31,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 pub struct Poll {
     /// Counts polls, from 1.
     pub number: u64,
-    /// The last commit that capture has processed, by the server's clock and offset of this poll.
+    /// The last commit that capture has processed.
     pub max: Offset,
-    /// The server clock's distance from UTC.
-    pub offset_minutes: i32,
+    /// The server's clock.
+    pub clock: Clock,
+    /// What it showed, in UTC.
+    pub server_now: UtcMicros,
     /// Round trip of the shortest statement, in milliseconds.
     pub rtt_ms: f64,
     tables: HashMap<CaptureInstance, TablePoll>,
@@ -75,8 +80,9 @@ impl Poll {
     pub(crate) fn for_test(max: Offset, tables: Vec<(CaptureInstance, TablePoll)>) -> Poll {
         Poll {
             number: 1,
+            server_now: max.commit_ts,
             max,
-            offset_minutes: 0,
+            clock: Clock::Fixed(0),
             rtt_ms: 0.0,
             tables: tables.into_iter().collect(),
         }
@@ -104,11 +110,16 @@ struct Shared {
 
 impl Poller {
     /// Starts polling; tables join by [`Poller::register`].
-    pub fn start(settings: SourceSettings, interval: Duration) -> Poller {
+    pub fn start(settings: SourceSettings, zone: Zone, interval: Duration) -> Poller {
         let (sender, state) = watch::channel(PollState::Waiting);
         let shared = Arc::new(Shared::default());
         let stop = CancellationToken::new();
-        tokio::spawn(run(settings, interval, sender, Arc::clone(&shared), stop.clone()));
+        let clock = ServerClock {
+            zone,
+            repeated: Repeated::default(),
+        };
+        let asker = Asker::new(settings);
+        tokio::spawn(run(asker, clock, interval, sender, Arc::clone(&shared), stop.clone()));
         Poller { state, shared, stop }
     }
 
@@ -148,18 +159,18 @@ impl Drop for Poller {
 }
 
 async fn run(
-    settings: SourceSettings,
+    mut asker: Asker,
+    mut clock: ServerClock,
     interval: Duration,
     sender: watch::Sender<PollState>,
     shared: Arc<Shared>,
     stop: CancellationToken,
 ) {
-    let mut asker = Asker::new(settings);
     let mut number = 0;
     let mut failures: u32 = 0;
     loop {
         let tables: Vec<CaptureInstance> = shared.lock().iter().cloned().collect();
-        let pause = match poll(&mut asker, &tables, number + 1).await {
+        let pause = match poll(&mut asker, &mut clock, &tables, number + 1).await {
             Ok(poll) => {
                 number += 1;
                 failures = 0;
@@ -181,11 +192,43 @@ async fn run(
     }
 }
 
-async fn poll(asker: &mut Asker, tables: &[CaptureInstance], number: u64) -> Result<Poll, SourceError> {
+/// What is known of the server's clock from one poll to the next.
+struct ServerClock {
+    zone: Zone,
+    /// Where second passes begin of hours that polls fell into.
+    repeated: Repeated,
+}
+
+impl ServerClock {
+    /// The time of a commit in UTC. In a repeated hour, the server is asked which pass it is.
+    async fn instant(
+        &mut self,
+        asker: &mut Asker,
+        clock: Clock,
+        lsn: Lsn,
+        local_micros: i64,
+    ) -> Result<UtcMicros, SourceError> {
+        // A second pass that has begun begins where it did; one that has not may do so by now.
+        if let Instants::Two { hour, .. } = clock.instants(local_micros)
+            && !self.repeated.is_second_pass(lsn, hour)
+        {
+            let from = mapping::second_pass(asker, hour).await?;
+            self.repeated.note(hour, from);
+        }
+        Ok(clock.instant(lsn, local_micros, &self.repeated))
+    }
+}
+
+async fn poll(
+    asker: &mut Asker,
+    server: &mut ServerClock,
+    tables: &[CaptureInstance],
+    number: u64,
+) -> Result<Poll, SourceError> {
     let asked = Instant::now();
     let rows = asker
         .query(
-            "SELECT m.max_lsn, sys.fn_cdc_map_lsn_to_time(m.max_lsn), DATEPART(TZOFFSET, SYSDATETIMEOFFSET()) \
+            "SELECT m.max_lsn, sys.fn_cdc_map_lsn_to_time(m.max_lsn), SYSDATETIMEOFFSET() \
              FROM (SELECT sys.fn_cdc_get_max_lsn() AS max_lsn) AS m",
             &[],
             DOING,
@@ -205,15 +248,21 @@ async fn poll(asker: &mut Asker, tables: &[CaptureInstance], number: u64) -> Res
         doing: DOING.to_owned(),
         reason: "max_lsn has no time".to_owned(),
     })?;
-    let offset_minutes: i32 = row.try_get(2).map_err(|e| ask::unexpected(e, DOING))?.unwrap_or(0);
+    let (server_now, offset_minutes) = server_clock::now(row, 2, DOING)?;
+    // A zone whose rules the clock does not follow (yet) says less than the clock itself.
+    let clock = server
+        .zone
+        .clock(server_now, offset_minutes)
+        .unwrap_or(Clock::Fixed(offset_minutes));
+    let max_ts = server.instant(asker, clock, max_lsn, local).await?;
     let mut seen = HashMap::with_capacity(tables.len());
     for group in tables.chunks(TABLES_PER_STATEMENT) {
-        match ask_group(asker, group, max_lsn, offset_minutes).await {
+        match ask_group(asker, group, max_lsn, clock).await {
             Ok(answers) => seen.extend(answers),
             // One table's change table can fail the request for all: ask about each alone.
             Err(error) if concerns_a_table(&error) => {
                 for table in group {
-                    match ask_group(asker, std::slice::from_ref(table), max_lsn, offset_minutes).await {
+                    match ask_group(asker, std::slice::from_ref(table), max_lsn, clock).await {
                         Ok(answers) => seen.extend(answers),
                         Err(error) if concerns_a_table(&error) => {
                             let error = error.with_grant(table, asker.user());
@@ -230,9 +279,10 @@ async fn poll(asker: &mut Asker, tables: &[CaptureInstance], number: u64) -> Res
         number,
         max: Offset {
             lsn: max_lsn,
-            commit_ts: UtcMicros(local - i64::from(offset_minutes) * 60_000_000),
+            commit_ts: max_ts,
         },
-        offset_minutes,
+        clock,
+        server_now,
         rtt_ms,
         tables: seen,
     })
@@ -275,7 +325,7 @@ async fn ask_group(
     asker: &mut Asker,
     tables: &[CaptureInstance],
     max_lsn: Lsn,
-    offset_minutes: i32,
+    clock: Clock,
 ) -> Result<Vec<(CaptureInstance, TablePoll)>, SourceError> {
     let sets = asker.batch(&question(tables), DOING).await?;
     let [max, newest, left] = sets.as_slice() else {
@@ -308,8 +358,7 @@ async fn ask_group(
                 table.clone(),
                 TablePoll::Ready {
                     min_lsn: ask::lsn(row, 1, DOING)?.filter(|lsn| !lsn.is_zero()),
-                    min_commit_ts: ask::local_micros(row, 2, DOING)?
-                        .map(|local| UtcMicros(local - i64::from(offset_minutes) * 60_000_000)),
+                    min_commit_ts: ask::local_micros(row, 2, DOING)?.map(|local| clock.earliest(local)),
                     last_lsn: *last_lsn,
                 },
             ))

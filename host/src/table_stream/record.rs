@@ -37,7 +37,7 @@ impl OpenTable {
         Seen {
             rtt_ms: Some(poll.rtt_ms),
             max: Some(poll.max),
-            min_commit_ts: match poll.table(self.instance()) {
+            min_commit_ts: match poll.table(self.instance_in_force()) {
                 Some(TablePoll::Ready { min_commit_ts, .. }) => *min_commit_ts,
                 _ => None,
             },
@@ -130,7 +130,15 @@ impl OpenTable {
         let plan = [
             ("batch_id", json!(planned.batch_id)),
             ("attempt", json!(planned.attempt)),
-            ("capture_instance", json!(self.instance())),
+            (
+                "capture_instance",
+                json!(
+                    planned
+                        .ranges
+                        .last()
+                        .map_or(self.instance(), |range| &range.capture_instance)
+                ),
+            ),
             ("start", json!(planned.start)),
             ("end", json!(planned.end)),
             ("transform", planned.provenance.clone()),

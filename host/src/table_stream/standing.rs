@@ -7,7 +7,7 @@ use crate::config::{OwnershipSettings, TableSettings};
 use crate::identity::BatchId;
 use crate::lake::BronzeTable;
 use crate::lsn::Offset;
-use crate::shape::TableShape;
+use crate::source::TableSource;
 use crate::transform::Chain;
 
 use super::StreamError;
@@ -60,10 +60,10 @@ pub(crate) async fn standing(
     settings: &TableSettings,
     ownership: &OwnershipSettings,
     database: &str,
-    shape: &TableShape,
+    source: &TableSource,
     chain: &Chain,
 ) -> Result<Standing, StreamError> {
-    let wanted = identity(settings, database, shape);
+    let wanted = identity(settings, database, &source.shape);
     let location = settings.checkpoint.display().to_string();
     let hosts = ownership.hosts().map(Path::to_path_buf);
     let reader = blocking(move || {
@@ -105,7 +105,8 @@ pub(crate) async fn standing(
             last_with_rows: seen.state.last_with_rows,
         },
     };
-    let course = course(settings, &shape.capture_instance, chain, left)?;
+    let instances: Vec<_> = source.table.instances.iter().map(|instance| &instance.name).collect();
+    let course = course(settings, &instances, chain, left)?;
     let open = open.map(|open| match open {
         Open::GoesOn(_) => Open::GoesOn(course),
         open => open,

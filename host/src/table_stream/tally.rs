@@ -50,9 +50,10 @@ impl Tally {
                 _ => {}
             }
         }
+        // Chunks of ranges that are read at the same time come in any order.
         let first = commit_at(batch, 0)?;
-        self.first.get_or_insert(first);
-        self.last = Some(commit_at(batch, batch.num_rows() - 1)?);
+        self.first = Some(self.first.map_or(first, |known| known.min(first)));
+        self.last = self.last.max(Some(commit_at(batch, batch.num_rows() - 1)?));
         Ok(())
     }
 }

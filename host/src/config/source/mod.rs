@@ -50,6 +50,8 @@ pub struct SourceSettings {
     pub read_only: bool,
     /// What the server shows as the program's name.
     pub application_name: String,
+    /// The zone of the server's clock, where it is configured.
+    pub time_zone: Option<chrono_tz::Tz>,
     /// What this process has found out about the source: one for all clones.
     pub(crate) learned: Arc<Learned>,
 }
@@ -122,7 +124,13 @@ impl SourceSettings {
         let application_name = given
             .text(&mut section, "application_name")?
             .unwrap_or_else(|| "sluice".to_owned());
-        section.not_yet(&["source_time_zone"])?;
+        let time_zone = match section.string("source_time_zone")? {
+            None => None,
+            Some(name) => Some(
+                crate::clock::Zone::parse(name)
+                    .map_err(|error| section.error("source_time_zone", error.to_string()))?,
+            ),
+        };
         section.finish()?;
         Ok(SourceSettings {
             server,
@@ -137,6 +145,7 @@ impl SourceSettings {
             lock_timeout,
             read_only,
             application_name,
+            time_zone,
             learned: Arc::default(),
         })
     }
