@@ -110,12 +110,11 @@ impl Catalog {
                 .map(|(row, position)| table::column(row, position))
                 .collect::<Result<_, _>>()?;
             if instance.columns.is_empty() {
-                let hidden = Listed {
-                    schema: table.schema.clone(),
-                    table: table.table.clone(),
-                    instance: instance.clone(),
-                };
-                return Err(grants::columns_hidden(&hidden, &asker.user()));
+                return Err(grants::columns_hidden(
+                    &instance.name,
+                    (&table.schema, &table.table),
+                    &asker.user(),
+                ));
             }
         }
         let source = format!("{}.{}", quote::name(&table.schema), quote::name(&table.table));
@@ -157,15 +156,13 @@ impl Catalog {
         }
     }
 
-    /// The instance that a name means, if this login sees it.
-    pub(super) fn seen(&self, wanted: &CaptureInstance) -> Option<&Listed> {
-        let exact = self.instances.iter().find(|listed| listed.instance.name == *wanted);
-        let lower = wanted.0.to_lowercase();
-        exact.or_else(|| {
-            self.instances
-                .iter()
-                .find(|listed| listed.instance.name.0.to_lowercase() == lower)
-        })
+    /// The instances of the table that a name means, as far as this login sees them.
+    pub(super) fn seen(&self, wanted: &CaptureInstance) -> Vec<&Listed> {
+        let Ok(Some(named)) = self.matching(wanted) else {
+            return Vec::new();
+        };
+        let same = |listed: &&Listed| listed.schema == named.schema && listed.table == named.table;
+        self.instances.iter().filter(same).collect()
     }
 
     /// The instance of a name, with its table: an exact match wins; else the only one that differs just in case. A default

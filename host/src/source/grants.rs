@@ -49,21 +49,17 @@ impl GrantScript {
         let user = settings.database_user();
         let tables = tables
             .into_iter()
-            .map(|wanted| match catalog.and_then(|catalog| catalog.seen(wanted)) {
-                Some(instance) => Grants {
-                    capture_instance: instance.instance.name.clone(),
-                    seen: true,
-                    statements: if user == OWNER {
-                        Vec::new()
-                    } else {
-                        known(instance, &user)
-                    },
-                },
-                None => Grants {
+            .map(|wanted| {
+                let seen = catalog.map_or_else(Vec::new, |catalog| catalog.seen(wanted));
+                Grants {
                     capture_instance: wanted.clone(),
-                    seen: false,
-                    statements: guessed(wanted, &user),
-                },
+                    seen: !seen.is_empty(),
+                    statements: match seen.is_empty() {
+                        _ if user == OWNER => Vec::new(),
+                        true => guessed(wanted, &user),
+                        false => known(&seen, &user),
+                    },
+                }
             })
             .collect();
         GrantScript {
@@ -145,12 +141,18 @@ pub(super) fn create_user(settings: &SourceSettings, user: &str) -> String {
     }
 }
 
-fn known(instance: &Listed, user: &str) -> Vec<String> {
-    let mut statements = vec![on_source(instance, user)];
-    if let Some(role) = &instance.instance.role {
-        statements.push(join(role, user));
+/// What the instances of one table need: a stream goes on from one to the next.
+fn known(instances: &[&Listed], user: &str) -> Vec<String> {
+    let mut statements: Vec<String> = Vec::new();
+    for listed in instances {
+        statements.push(on_source(listed, user));
+        if let Some(role) = &listed.instance.role {
+            statements.push(join(role, user));
+        }
+        statements.push(select(&quote::change_table(&listed.instance.name.0), user));
     }
-    statements.push(select(&quote::change_table(&instance.instance.name.0), user));
+    let mut kept = std::collections::BTreeSet::new();
+    statements.retain(|statement| kept.insert(statement.clone()));
     statements
 }
 
@@ -171,13 +173,12 @@ fn join(role: &str, user: &str) -> String {
 }
 
 /// SELECT on the captured columns, and on no other.
-fn on_source(instance: &Listed, user: &str) -> String {
-    let table = format!("{}.{}", quote::name(&instance.schema), quote::name(&instance.table));
-    let captured = &instance.instance.captured;
-    if captured.is_empty() {
+fn on_source(listed: &Listed, user: &str) -> String {
+    let table = format!("{}.{}", quote::name(&listed.schema), quote::name(&listed.table));
+    if listed.columns.is_empty() {
         return select(&table, user);
     }
-    let columns: Vec<String> = captured.iter().map(|column| quote::name(column)).collect();
+    let columns: Vec<String> = listed.columns.iter().map(|column| quote::name(column)).collect();
     select(&format!("{table} ({})", columns.join(", ")), user)
 }
 
@@ -212,10 +213,10 @@ pub(super) fn change_table_denied(instance: &CaptureInstance, user: &str) -> Sou
 }
 
 /// The instance is seen, but not its columns.
-pub(super) fn columns_hidden(instance: &Listed, user: &str) -> SourceError {
+pub(super) fn columns_hidden(instance: &CaptureInstance, (schema, table): (&str, &str), user: &str) -> SourceError {
     SourceError::Permission {
-        object: format!("the captured columns of {}", instance.instance.name),
-        grant: on_source(instance, user),
+        object: format!("the captured columns of {instance}"),
+        grant: select(&format!("{}.{}", quote::name(schema), quote::name(table)), user),
         user: user.to_owned(),
     }
 }
@@ -234,25 +235,22 @@ pub(super) async fn check_change_table(asker: &mut Asker, instance: &CaptureInst
 
 /// Why the login does not see an instance any more that it saw before; `None` when its change table is gone.
 pub(super) async fn why_hidden(asker: &mut Asker, was: &Listed) -> Result<Option<SourceError>, SourceError> {
-    let (change_table, captured) = (quote::change_table(&was.instance.name.0), &was.instance.captured);
-    // SELECT on each captured column is what counts; a grant on the table is one on its columns.
-    let first = captured.first().cloned().unwrap_or_default();
+    let change_table = quote::change_table(&was.instance.name.0);
     let source = format!("{}.{}", quote::name(&was.schema), quote::name(&was.table));
-    let mut columns = true;
     let rows = asker
         .query(
-            "SELECT OBJECT_ID(@P1), HAS_PERMS_BY_NAME(@P2, N'OBJECT', N'SELECT'), \
-             HAS_PERMS_BY_NAME(@P2, N'OBJECT', N'SELECT', @P3, N'COLUMN')",
-            &[&change_table, &source, &first],
+            "SELECT OBJECT_ID(@P1), HAS_PERMS_BY_NAME(@P2, N'OBJECT', N'SELECT')",
+            &[&change_table, &source],
             DOING,
         )
         .await?;
     if number(&rows, 0)?.is_none() {
         return Ok(None);
     }
+    // SELECT on each captured column is what counts; a grant on the table is one on its columns.
+    let mut columns = true;
     if number(&rows, 1)? != Some(1) {
-        columns = number(&rows, 2)? == Some(1);
-        for column in captured.iter().skip(1) {
+        for column in &was.columns {
             let rows = asker
                 .query(
                     "SELECT HAS_PERMS_BY_NAME(@P1, N'OBJECT', N'SELECT', @P2, N'COLUMN')",

@@ -46,8 +46,6 @@ pub struct SourceInstance {
     pub(super) created: i64,
     /// The names of the key's columns, in order.
     pub(super) key: Vec<String>,
-    /// The names of the captured columns, as the list of instances has them.
-    pub(super) captured: Vec<String>,
     /// The gating role, if there is one.
     pub(super) role: Option<String>,
 }
@@ -271,7 +269,6 @@ impl SourceTable {
             has_command_id: true,
             created: 0,
             key: Vec::new(),
-            captured: Vec::new(),
             role: None,
         };
         SourceTable {
@@ -372,6 +369,8 @@ pub(super) fn sort<I: Borrow<SourceInstance>>(instances: &mut [I]) {
 pub(super) struct Listed {
     pub(super) schema: String,
     pub(super) table: String,
+    /// The names of the columns that it captures.
+    pub(super) columns: Vec<String>,
     pub(super) instance: SourceInstance,
 }
 
@@ -387,6 +386,9 @@ impl Listed {
         Ok(Listed {
             schema: by_name("source_schema")?.unwrap_or_default(),
             table: by_name("source_table")?.unwrap_or_default(),
+            columns: by_name("captured_column_list")?
+                .map(|list| bracketed(&list))
+                .unwrap_or_default(),
             instance: SourceInstance {
                 name: CaptureInstance(by_name("capture_instance")?.unwrap_or_default()),
                 start_lsn: start.and_then(Lsn::from_bytes).filter(|lsn| !lsn.is_zero()),
@@ -394,9 +396,6 @@ impl Listed {
                 has_command_id: true,
                 created: created.map_or(0, |at| at.and_utc().timestamp_micros()),
                 key: by_name("index_column_list")?
-                    .map(|list| bracketed(&list))
-                    .unwrap_or_default(),
-                captured: by_name("captured_column_list")?
                     .map(|list| bracketed(&list))
                     .unwrap_or_default(),
                 role: by_name("role_name")?.filter(|role| !role.is_empty()),
@@ -501,7 +500,6 @@ mod tests {
             has_command_id: true,
             created: 0,
             key: vec!["id".to_owned()],
-            captured: Vec::new(),
             role: None,
         }
     }
