@@ -102,6 +102,9 @@ pub struct Column {
     /// The collation's name, for text; absent for the database's.
     #[serde(default)]
     pub collation: Option<String>,
+    /// T-SQL text of a computed column's expression.
+    #[serde(default)]
+    pub computed: Option<String>,
 }
 
 impl Column {
@@ -207,6 +210,9 @@ pub struct CapturedColumn {
     /// The collation's name, for text that has one of its own.
     #[serde(default)]
     pub collation: Option<String>,
+    /// Whether the source computes it: then nothing is ever recorded.
+    #[serde(default)]
+    pub computed: bool,
 }
 
 /// A capture instance.

@@ -279,7 +279,7 @@ fn change(
         Some(after) => {
             let mut any = false;
             for c in columns {
-                if value_of(first, c.source_id) != value_of(after, c.source_id) {
+                if !c.computed && value_of(first, c.source_id) != value_of(after, c.source_id) {
                     set(c.ordinal);
                     any = true;
                 }
@@ -312,7 +312,7 @@ fn change(
             // The old value of a (max) column is not in the log unless the update changed it; that of the old long types
             // never is.
             let lacks_old = operation == 3 && c.ty.is_max() && !changed(c.ordinal);
-            if lacks_old || c.ty.is_old_lob() && matches!(operation, 1 | 3) {
+            if c.computed || lacks_old || c.ty.is_old_lob() && matches!(operation, 1 | 3) {
                 row.push(Stored::Null);
                 continue;
             }

@@ -87,6 +87,7 @@ impl Session {
                 nullable: *nullable,
                 default: None,
                 collation: None,
+                computed: None,
             })
             .collect();
         let next_column_id = columns.len() as i64 + 1;
@@ -223,6 +224,7 @@ impl Session {
                     ty: source_column.ty,
                     index_ordinal,
                     collation: source_column.collation.clone(),
+                    computed: source_column.computed.is_some(),
                 });
             }
             let index_name = index.map(|k| k.name.clone());
@@ -336,6 +338,7 @@ fn change_columns(captured: &[CapturedColumn]) -> Vec<Column> {
         nullable,
         default: None,
         collation: None,
+        computed: None,
     };
     let binary = SqlType::Binary(10);
     let mut columns = vec![

@@ -145,7 +145,11 @@ impl Session {
                     ),
                 ));
             }
-            let ty = parse_type(&spec.ty)?;
+            // A computed column's type is that of its expression, which needs the other columns first.
+            let ty = match spec.computed {
+                Some(_) => SqlType::Int,
+                None => parse_type(&spec.ty)?,
+            };
             let collation = collation(spec, ty)?;
             if let Some(text) = &spec.default {
                 parse_expression(text)?;
@@ -175,6 +179,7 @@ impl Session {
                 nullable: spec.nullable.unwrap_or(ty != SqlType::RowVersion) && spec.identity.is_none(),
                 default: spec.default.clone(),
                 collation,
+                computed: spec.computed.clone(),
             });
             keys.extend(spec.keys.iter().cloned());
         }
@@ -192,6 +197,12 @@ impl Session {
             grants: Vec::new(),
             cluster: Vec::new(),
         };
+        let ctx = self.context()?;
+        for at in 0..table.columns.len() {
+            if let Some(text) = table.columns[at].computed.clone() {
+                table.columns[at].ty = super::computed::type_of(&ctx, &table, &text)?;
+            }
+        }
         for spec in &keys {
             if spec.primary {
                 for key_column in &spec.columns {

@@ -73,6 +73,7 @@ impl Session {
         );
         let mut put = |writer: &mut Writer<'_>, mut row: Vec<Value>| -> SqlResult<()> {
             writer.stamp(&mut row, None)?;
+            self.compute(ctx, table, &mut row)?;
             writer.check_nulls(&row, "INSERT")?;
             writer.insert(&row)?;
             count += 1;
@@ -299,7 +300,7 @@ fn given_columns(session: &Session, table: &Table, insert: &Insert) -> SqlResult
         None => {
             let identity = table.identity.as_ref().map(|i| i.column).filter(|_| !explicit);
             Ok((0..table.columns.len())
-                .filter(|at| Some(table.columns[*at].id) != identity)
+                .filter(|at| Some(table.columns[*at].id) != identity && table.columns[*at].computed.is_none())
                 .collect())
         }
     }
@@ -314,6 +315,9 @@ fn slots(table: &Table, given: &[usize], explicit: bool) -> SqlResult<Vec<Slot>>
         .map(|(at, column)| {
             let is_identity = Some(column.id) == identity;
             if let Some(source) = given.iter().position(|g| *g == at) {
+                if column.computed.is_some() {
+                    return Err(super::computed::not_to_be_set(&column.name));
+                }
                 if is_identity && !explicit {
                     return Err(sql_error(
                         544,

@@ -1,5 +1,6 @@
 //! Sessions: running batches, transactions, and what each statement does.
 
+mod computed;
 mod control;
 mod ddl;
 mod dml;

@@ -59,6 +59,9 @@ impl Session {
                 if table.identity.as_ref().is_some_and(|i| i.column == table.columns[at].id) {
                     return Err(sql_error(8102, 16, format!("Cannot update identity column '{name}'.")));
                 }
+                if table.columns[at].computed.is_some() {
+                    return Err(super::computed::not_to_be_set(&table.columns[at].name));
+                }
                 if table.columns[at].ty == SqlType::RowVersion {
                     return Err(sql_error(272, 16, "Cannot update a timestamp column."));
                 }
@@ -258,11 +261,14 @@ impl Session {
             version,
         );
         let mut changes = Vec::with_capacity(found.len());
-        // The row versions that the server makes change with every row.
+        // What the server makes itself changes with every row.
         let stamped: Vec<usize> = columns
             .iter()
             .copied()
-            .chain((0..table.columns.len()).filter(|at| table.columns[*at].ty == SqlType::RowVersion))
+            .chain((0..table.columns.len()).filter(|at| {
+                let column = &table.columns[*at];
+                column.ty == SqlType::RowVersion || column.computed.is_some()
+            }))
             .collect();
         for row in found {
             let mut new = row.old.clone();
@@ -275,6 +281,7 @@ impl Session {
                 };
             }
             writer.stamp(&mut new, Some(&row.old))?;
+            self.compute(ctx, table, &mut new)?;
             writer.check_nulls(&new, "UPDATE")?;
             changes.push((row.key, row.old, new));
         }

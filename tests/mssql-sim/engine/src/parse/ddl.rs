@@ -25,6 +25,8 @@ pub struct ColumnSpec {
     pub identity: Option<(i64, i64)>,
     /// As written.
     pub collation: Option<String>,
+    /// The expression of a computed column, which has no type of its own.
+    pub computed: Option<String>,
     pub keys: Vec<KeySpec>,
 }
 
@@ -214,7 +216,14 @@ impl Batch<'_> {
     fn column_spec(&mut self) -> SqlResult<ColumnSpec> {
         let name = self.identifier()?;
         if self.word("AS") {
-            return Err(not_supported("computed column"));
+            let result = self.p.parse_expr();
+            let computed = Some(self.ok(result)?.to_string());
+            self.word("PERSISTED");
+            return Ok(ColumnSpec {
+                name,
+                computed,
+                ..ColumnSpec::default()
+            });
         }
         let mut column = ColumnSpec {
             name,

@@ -145,7 +145,7 @@ pub(super) fn columns(ctx: &StatementContext) -> Vec<Vec<Value>> {
                     bit(c.ty.is_text() || c.ty.is_bytes()),
                     bit(false),
                     bit(t.identity.as_ref().is_some_and(|i| i.column == c.id)),
-                    bit(false),
+                    bit(c.computed.is_some()),
                     bit(false),
                     bit(false),
                     bit(false),

@@ -66,6 +66,9 @@ impl Session {
         if spec.identity.is_some() {
             return Err(crate::error::not_supported("IDENTITY"));
         }
+        if spec.computed.is_some() {
+            return Err(crate::error::not_supported("computed column"));
+        }
         let ty = parse_type(&spec.ty)?;
         let column = Column {
             id: table.next_column_id,
@@ -74,6 +77,7 @@ impl Session {
             nullable: spec.nullable.unwrap_or(true),
             default: spec.default.clone(),
             collation: super::collation(spec, ty)?,
+            computed: None,
         };
         let collate = if ty.is_text() { " COLLATE TSQL" } else { "" };
         self.conn
