@@ -60,6 +60,37 @@ async fn a_long_value_that_was_not_recorded_is_not_a_cleared_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_computed_column_is_never_recorded() {
+    let server = Server::start(&[]);
+    server.database("sales").await;
+    server
+        .table(
+            "sales",
+            "t",
+            "id int NOT NULL PRIMARY KEY, a int NULL, twice AS a * 2, doc nvarchar(max) NULL",
+        )
+        .await;
+    server
+        .exec(
+            "sales",
+            "INSERT INTO dbo.t (id, a) VALUES (1, 4); UPDATE dbo.t SET a = 5 WHERE id = 1",
+        )
+        .await;
+    assert_eq!(
+        server.query("sales", "SELECT twice FROM dbo.t").await[0].get::<i32, _>(0),
+        Some(10)
+    );
+    let project = Project::new(&server, "sales").table("dbo_t", "");
+    project.once().ok();
+    let rows = rows_of(&project.bronze("dbo_t"), &ORDER).expect("rows");
+    assert_eq!(rows.texts("twice"), some(&[None; 3]));
+    assert_eq!(
+        rows.texts("_omitted"),
+        some(&[Some("[twice]"), Some("[twice, doc]"), Some("[twice]")])
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_table_without_long_columns_has_no_such_column() {
     let server = Server::start(&[]);
     server.database("sales").await;

@@ -11,7 +11,6 @@ use arrow::datatypes::{DataType, TimeUnit};
 use mssql_sim::engine::EngineOptions;
 use mssql_sim::{CertificateOptions, Encryption, ServerOptions, SimServer};
 use mssql_tds::connection::client_context::ClientContext;
-use mssql_tds::connection::tds_client::ResultSet as _;
 use mssql_tds::connection_provider::tds_connection_provider::TdsConnectionProvider;
 use mssql_tds::core::{EncryptionOptions, EncryptionSetting};
 use sluice::shape::Recorded;
@@ -45,7 +44,7 @@ pub fn run(data: &[u8]) {
         return;
     };
     // Any error will do, and so will a wait that does not end.
-    let _ = runtime.block_on(tokio::time::timeout(PATIENCE, read(address)));
+    let _ = runtime.block_on(async { tokio::time::timeout(PATIENCE, read(address)).await });
 }
 
 /// Whether an answer that nobody changed is read to its end: else the target would test nothing.

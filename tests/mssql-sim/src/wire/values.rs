@@ -362,13 +362,13 @@ fn value_of(bytes: &[u8], param: ParamType) -> Parsed<Value> {
             Value::DateTimeOffset(days * DAY_UNITS + time, i16::from_le_bytes(reader.array()?))
         }
         SqlType::DateTime => {
-            let days = i64::from(i32::from_le_bytes(reader.array()?)) + DAYS_TO_1900;
+            let days = in_calendar(i64::from(i32::from_le_bytes(reader.array()?)) + DAYS_TO_1900)?;
             let milliseconds = (i64::from(reader.u32()?) * 10 + 1) / 3;
-            Value::DateTime(days * DAY_UNITS + milliseconds * 10_000)
+            Value::DateTime(days * DAY_UNITS + in_day(milliseconds * 10_000)?)
         }
         SqlType::SmallDateTime => {
             let days = i64::from(reader.u16()?) + DAYS_TO_1900;
-            Value::DateTime(days * DAY_UNITS + i64::from(reader.u16()?) * MINUTE_UNITS)
+            Value::DateTime(days * DAY_UNITS + in_day(i64::from(reader.u16()?) * MINUTE_UNITS)?)
         }
         SqlType::UniqueIdentifier => Value::Guid(swap_guid(reader.array()?)),
         SqlType::Char(_) | SqlType::VarChar(_) => return Ok(Value::Text(decode_code_page(bytes, param.collation))),
@@ -385,14 +385,32 @@ fn value_of(bytes: &[u8], param: ParamType) -> Parsed<Value> {
 
 fn read_days(reader: &mut Reader<'_>) -> Parsed<i64> {
     let [a, b, c] = reader.array()?;
-    Ok(i64::from(u32::from_le_bytes([a, b, c, 0])))
+    in_calendar(i64::from(u32::from_le_bytes([a, b, c, 0])))
+}
+
+/// A day from 0001-01-01 to 9999-12-31, counted from the first.
+fn in_calendar(days: i64) -> Parsed<i64> {
+    if (0..=3_652_058).contains(&days) {
+        Ok(days)
+    } else {
+        malformed("a day beyond the calendar")
+    }
+}
+
+/// A time of day, in units of 100 ns.
+fn in_day(units: i64) -> Parsed<i64> {
+    if (0..DAY_UNITS).contains(&units) {
+        Ok(units)
+    } else {
+        malformed("a time beyond the day")
+    }
 }
 
 fn read_time(reader: &mut Reader<'_>, scale: u8) -> Parsed<i64> {
     let count = time_bytes(scale);
     let mut ticks = [0; 8];
     ticks[..count].copy_from_slice(reader.bytes(count)?);
-    Ok(i64::from_le_bytes(ticks) * 10_i64.pow(7 - u32::from(scale.min(7))))
+    in_day(i64::from_le_bytes(ticks) * 10_i64.pow(7 - u32::from(scale.min(7))))
 }
 
 #[cfg(test)]
