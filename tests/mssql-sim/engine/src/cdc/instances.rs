@@ -87,6 +87,7 @@ impl Session {
                 nullable: *nullable,
                 default: None,
                 computed: None,
+                default_name: None,
             })
             .collect();
         let next_column_id = columns.len() as i64 + 1;
@@ -335,6 +336,7 @@ fn change_columns(captured: &[CapturedColumn]) -> Vec<Column> {
         nullable,
         default: None,
         computed: None,
+        default_name: None,
     };
     let binary = SqlType::Binary(10);
     let mut columns = vec![
