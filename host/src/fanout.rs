@@ -15,7 +15,7 @@ use crate::facts::FactsTable;
 use crate::identity::{CaptureInstance, host_id};
 use crate::lake::LakeError;
 use crate::report::{Event, TableSummary};
-use crate::source::{AskPool, Catalog, Poller, SourceError, StreamPool};
+use crate::source::{AskPool, Catalog, Poller, SourceError, StreamPool, persist};
 use crate::table_stream::{FactsHub, Hosts, Shared, StreamError, run_table};
 use crate::transform::{Engine, KeyError, KeyRing, TransformError};
 use crate::verdict::ControlTable;
@@ -84,9 +84,9 @@ pub async fn start_many(settings: &Settings, options: StartOptions) -> Result<St
     let engine = Engine::new(settings.plugins_dir.clone(), crate::BUILT_IN_COMPONENTS)?;
     let keys = key_ring(settings)?;
     let asks = AskPool::new(settings.source.clone(), settings.limits.connections.clamp(1, 4));
-    let catalog = Catalog::read(&mut *asks.get().await?).await?;
+    let catalog = persist(|| async { Catalog::read(&mut *asks.get().await?).await }).await?;
     let pool = StreamPool::new(settings.source.clone(), settings.limits.connections);
-    pool.warm_up().await?;
+    persist(|| pool.warm_up()).await?;
     let mut facts = BTreeMap::new();
     let mut verdicts = BTreeMap::new();
     for table in &settings.tables {
@@ -112,13 +112,19 @@ pub async fn start_many(settings: &Settings, options: StartOptions) -> Result<St
             }
         });
     }
+    for message in &catalog.warnings {
+        let _ = sender.send(Event::SourceWarning {
+            message: message.clone(),
+        });
+    }
+    let poller = Poller::start(settings.source.clone(), catalog.zone, settings.poll_interval());
     let shared = Arc::new(Shared {
         engine,
         keys,
         asks,
         pool,
         catalog,
-        poller: Poller::start(settings.source.clone(), settings.poll_interval()),
+        poller,
         facts,
         verdicts,
         limits: settings.limits,

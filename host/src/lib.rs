@@ -10,6 +10,7 @@ pub mod batch;
 mod built_in;
 pub mod checkpoint;
 pub mod cli;
+pub mod clock;
 pub mod config;
 pub mod doctor;
 pub mod error;

@@ -78,6 +78,12 @@ pub enum Event {
         /// What it is.
         message: String,
     },
+    /// Something about the source as a whole that the operator should know.
+    #[serde(rename = "warning")]
+    SourceWarning {
+        /// What it is.
+        message: String,
+    },
     /// The table stopped with an error; the others go on.
     Failed {
         /// The table.
@@ -134,6 +140,15 @@ impl TableSummary {
             finalized_until: None,
             transform,
         }
+    }
+
+    /// Adds what the stream did before it was opened again.
+    pub(crate) fn add(&mut self, before: &TableSummary) {
+        self.rows += before.rows;
+        self.inserts += before.inserts;
+        self.updates += before.updates;
+        self.deletes += before.deletes;
+        self.batches += before.batches;
     }
 
     /// Notes where the stream is.

@@ -65,7 +65,7 @@ async fn a_grant_that_is_taken_away_is_the_statement_to_run() {
     for (revoke, grant) in [
         (
             "REVOKE SELECT ON [dbo].[t] FROM [reader]",
-            "GRANT SELECT ON [dbo].[t] TO [reader]",
+            "GRANT SELECT ON [dbo].[t] ([id]) TO [reader]",
         ),
         (
             "REVOKE SELECT ON [cdc].[dbo_t_CT] FROM [reader]",

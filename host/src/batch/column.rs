@@ -11,6 +11,8 @@ use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, TimeUnit};
 use arrow::error::ArrowError;
 
+use crate::shape::{ColumnShape, Recorded};
+
 /// The values so far, in the layout of the column's Arrow type.
 pub(super) enum Values {
     Boolean(BooleanBufferBuilder),
@@ -71,12 +73,19 @@ pub(super) struct Column {
     pub(super) data_type: DataType,
     pub(super) values: Values,
     pub(super) nulls: NullBufferBuilder,
+    /// Texts in which an invalid sequence was replaced.
+    pub(super) replaced: u64,
+    pub(super) recorded: Recorded,
+    /// The value that came last is NULL.
+    pub(super) is_null: bool,
+    /// Rows for which CDC did not record the column; used where there can be such.
+    pub(super) omitted: BooleanBufferBuilder,
 }
 
 impl Column {
     /// A column of one of the types that the reader produces; `None` for any other.
-    pub(super) fn new(name: &str, source_type: &str, data_type: &DataType, rows: usize) -> Option<Column> {
-        let values = match data_type {
+    pub(super) fn new(shape: &ColumnShape, rows: usize) -> Option<Column> {
+        let values = match &shape.data_type {
             DataType::Boolean => Values::Boolean(BooleanBufferBuilder::new(rows)),
             DataType::Int16 => Values::Int16(Vec::with_capacity(rows)),
             DataType::Int32 => Values::Int32(Vec::with_capacity(rows)),
@@ -98,11 +107,15 @@ impl Column {
             _ => return None,
         };
         Some(Column {
-            name: name.to_owned(),
-            source_type: source_type.to_owned(),
-            data_type: data_type.clone(),
+            name: shape.name.clone(),
+            source_type: shape.source_type.clone(),
+            data_type: shape.data_type.clone(),
             values,
             nulls: NullBufferBuilder::new(rows),
+            replaced: 0,
+            recorded: shape.recorded,
+            is_null: false,
+            omitted: BooleanBufferBuilder::new(0),
         })
     }
 
@@ -118,6 +131,13 @@ impl Column {
             Values::Text(values) | Values::Binary(values) => values.end_value(),
         }
         self.nulls.append_null();
+        self.is_null = true;
+    }
+
+    /// The value that was just added is there.
+    pub(super) fn valid(&mut self) {
+        self.nulls.append_non_null();
+        self.is_null = false;
     }
 
     /// Ends the chunk: its column, and an empty one in its place.

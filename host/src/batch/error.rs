@@ -72,6 +72,16 @@ pub enum BatchError {
         /// The type that cannot hold it.
         data_type: String,
     },
+    /// A text column's collation has a code page that sluice does not know.
+    #[error(
+        "column {column} of {at} has a collation whose code page sluice does not know: make a capture instance without it (EXEC sys.sp_cdc_enable_table … @captured_column_list) and name that one, and report the column's collation"
+    )]
+    UnknownCollation {
+        /// The row.
+        at: RowAt,
+        /// The column.
+        column: String,
+    },
     /// A text or binary column outgrew the 2 GiB that one chunk can hold.
     #[error("column {column} of {capture_instance} has more than 2 GiB in one chunk; lower limits.chunk_rows")]
     TooLarge {
@@ -96,7 +106,7 @@ impl Classify for BatchError {
             BatchError::TypeChanged { .. } => ErrorKind::SchemaChanged,
             BatchError::UnknownCommit { .. } => ErrorKind::DataLoss,
             BatchError::OutOfRange { .. } => ErrorKind::SchemaChanged,
-            BatchError::TooLarge { .. } => ErrorKind::Config,
+            BatchError::TooLarge { .. } | BatchError::UnknownCollation { .. } => ErrorKind::Config,
             BatchError::InvalidMetadata { .. } | BatchError::Arrow { .. } => ErrorKind::Internal,
         }
     }

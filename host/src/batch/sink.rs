@@ -3,20 +3,24 @@
 use std::sync::Arc;
 
 use arrow::array::{NullBufferBuilder, RecordBatch};
+use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::SchemaRef;
 
+use super::chunk::Chunk;
 use super::column::{Column, Values};
 use super::commit_times::CommitTimes;
 use super::error::{BatchError, RowAt};
 use super::meta::{Meta, chunk_schema};
 use super::text::{self, TextEncoding};
 use crate::identity::CaptureInstance;
-use crate::lsn::{LSN_TEXT_LEN, Lsn, UtcMicros};
-use crate::shape::TableShape;
+use crate::lsn::{LSN_TEXT_LEN, Lsn};
+use crate::shape::{Recorded, TableShape};
 
 /// The columns that every read selects before the captured ones, in this order. `__$command_id` may be missing on old
 /// builds, where NULL is selected in its place.
 pub const LEADING_COLUMNS: [&str; 4] = ["__$start_lsn", "__$command_id", "__$seqval", "__$operation"];
+/// The column that a read selects after the captured ones where [`TableShape::needs_update_mask`].
+pub const UPDATE_MASK: &str = "__$update_mask";
 
 const START_LSN: usize = 0;
 const COMMAND_ID: usize = 1;
@@ -26,33 +30,8 @@ const OPERATION: usize = 3;
 /// The row before an update; its partner follows it.
 const BEFORE_UPDATE: i32 = 3;
 
-/// A chunk of rows, ready for the transforms.
-#[derive(Debug, Clone)]
-pub struct Chunk {
-    /// Metadata columns, then captured ones.
-    pub batch: RecordBatch,
-    /// Commit of the first row.
-    pub first_lsn: Lsn,
-    /// Commit of the last row.
-    pub last_lsn: Lsn,
-    /// Time of the first row's commit.
-    pub first_commit_ts: UtcMicros,
-    /// Time of the last row's commit.
-    pub last_commit_ts: UtcMicros,
-    /// Rows with operation 1.
-    pub deletes: u64,
-    /// Rows with operation 2.
-    pub inserts: u64,
-    /// Rows with operation 4: an update counts once.
-    pub updates: u64,
-    /// Text values in which an invalid sequence was replaced.
-    pub replaced_texts: u64,
-    /// Bytes of the rows, before encoding.
-    pub bytes: u64,
-}
-
 /// Takes the values of change rows one by one, column by column, and cuts them into chunks. Column numbers are those of
-/// the statement: the four [`LEADING_COLUMNS`], then the captured columns.
+/// the statement: the four [`LEADING_COLUMNS`], the captured columns, and [`UPDATE_MASK`] where the table needs it.
 ///
 /// Pushes cannot fail, because the driver's callbacks cannot; the first fault is kept and [`ChunkBuilder::take`] returns
 /// it.
@@ -68,7 +47,12 @@ pub struct ChunkBuilder {
     rows_before: u64,
     bytes: usize,
     limits: ChunkLimits,
-    replaced_texts: u64,
+    /// Positions of the captured columns that CDC does not record in every row.
+    omittable: Vec<usize>,
+    needs_mask: bool,
+    /// The row's update mask, and whether it has one.
+    mask: Vec<u8>,
+    has_mask: bool,
     fault: Option<BatchError>,
     last_lsn: Option<Lsn>,
 }
@@ -92,13 +76,7 @@ impl ChunkBuilder {
             .columns
             .iter()
             .map(|column| {
-                Column::new(
-                    &column.name,
-                    &column.source_type,
-                    &column.data_type,
-                    max_rows.min(65_536),
-                )
-                .ok_or_else(|| BatchError::Arrow {
+                Column::new(column, max_rows.min(65_536)).ok_or_else(|| BatchError::Arrow {
                     capture_instance: shape.capture_instance.clone(),
                     reason: format!("no builder for column {}", column.name),
                 })
@@ -118,7 +96,12 @@ impl ChunkBuilder {
                 rows: max_rows,
                 bytes: max_bytes,
             },
-            replaced_texts: 0,
+            omittable: (0..shape.columns.len())
+                .filter(|at| shape.columns[*at].recorded != Recorded::Always)
+                .collect(),
+            needs_mask: shape.needs_update_mask(),
+            mask: Vec::new(),
+            has_mask: false,
             fault: None,
             last_lsn: None,
         })
@@ -168,6 +151,17 @@ impl ChunkBuilder {
         for column in &mut self.columns {
             arrays.push(column.finish(rows).map_err(arrow)?);
         }
+        let replaced = self
+            .columns
+            .iter_mut()
+            .map(|column| std::mem::take(&mut column.replaced));
+        let replaced = replaced.collect();
+        let omitted: Vec<(usize, BooleanBuffer)> = self
+            .omittable
+            .iter()
+            .map(|at| (*at, self.columns[*at].omitted.finish()))
+            .filter(|(_, rows)| rows.count_set_bits() > 0)
+            .collect();
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), arrays).map_err(arrow)?;
         Ok(Some(Chunk {
             batch,
@@ -178,7 +172,8 @@ impl ChunkBuilder {
             deletes: counts[1],
             inserts: counts[2],
             updates: counts[4],
-            replaced_texts: std::mem::take(&mut self.replaced_texts),
+            replaced,
+            omitted,
             bytes,
         }))
     }
@@ -310,11 +305,11 @@ impl ChunkBuilder {
             }
             _ => return self.mismatch(column, "text"),
         };
-        self.replaced_texts += u64::from(replaced);
         self.valid(column, bytes.len());
+        self.columns[column - LEADING_COLUMNS.len()].replaced += u64::from(replaced);
     }
 
-    /// A binary value; the LSNs of the metadata columns come this way too.
+    /// A binary value; the LSNs of the metadata columns and the update mask come this way too.
     pub fn push_bytes(&mut self, column: usize, bytes: &[u8]) {
         match column {
             START_LSN => return self.begin_row(bytes),
@@ -323,6 +318,11 @@ impl ChunkBuilder {
                     Some(seqval) => self.meta.seqvals.extend_from_slice(&seqval.text()),
                     None => self.invalid(LEADING_COLUMNS[SEQVAL]),
                 };
+            }
+            _ if self.is_mask(column) => {
+                self.has_mask = true;
+                self.mask.clear();
+                return self.mask.extend_from_slice(bytes);
             }
             _ => {}
         }
@@ -351,6 +351,7 @@ impl ChunkBuilder {
             }
             START_LSN => self.begin_row(&[]),
             SEQVAL | OPERATION => self.invalid(LEADING_COLUMNS[column]),
+            _ if self.is_mask(column) => self.has_mask = false,
             _ => match self.columns.get_mut(column - LEADING_COLUMNS.len()) {
                 Some(column) => column.push_null(),
                 None => self.mismatch(column, "NULL"),
@@ -369,9 +370,13 @@ impl ChunkBuilder {
         });
     }
 
-    /// A value of a type that no captured column can have.
-    pub fn push_unexpected(&mut self, column: usize, found: &'static str) {
-        self.mismatch(column, found);
+    /// A text of a collation whose code page nobody knows.
+    pub fn push_unknown_collation(&mut self, column: usize) {
+        let (name, _) = self.describe(column);
+        self.fault(BatchError::UnknownCollation {
+            at: self.here(),
+            column: name,
+        });
     }
 
     /// The row is whole.
@@ -385,8 +390,32 @@ impl ChunkBuilder {
         {
             self.invalid("set of metadata columns");
         }
+        self.note_omitted();
         self.rows = rows;
         self.bytes += 32;
+    }
+
+    /// Marks the columns that this row lacks because CDC did not record them.
+    fn note_omitted(&mut self) {
+        if self.omittable.is_empty() {
+            return;
+        }
+        let operation = self.meta.operations.last().copied().unwrap_or_default();
+        let mut without_mask = false;
+        for at in &self.omittable {
+            let column = &mut self.columns[*at];
+            // A value that is there was recorded, whatever the rule says.
+            let omitted = column.is_null && column.recorded.is_omitted(operation, &self.mask);
+            without_mask |= omitted && !self.has_mask && matches!(column.recorded, Recorded::Changed { .. });
+            column.omitted.append(omitted);
+        }
+        if without_mask {
+            self.invalid(UPDATE_MASK);
+        }
+    }
+
+    fn is_mask(&self, column: usize) -> bool {
+        self.needs_mask && column == LEADING_COLUMNS.len() + self.columns.len()
     }
 
     fn begin_row(&mut self, bytes: &[u8]) {
@@ -423,7 +452,7 @@ impl ChunkBuilder {
 
     fn valid(&mut self, column: usize, bytes: usize) {
         self.bytes += bytes;
-        self.columns[column - LEADING_COLUMNS.len()].nulls.append_non_null();
+        self.columns[column - LEADING_COLUMNS.len()].valid();
     }
 
     fn describe(&self, column: usize) -> (String, String) {

@@ -8,13 +8,14 @@ use arrow::datatypes::{DataType, Decimal128Type, TimestampMicrosecondType};
 use super::*;
 use crate::identity::CaptureInstance;
 use crate::lsn::Lsn;
-use crate::shape::{ColumnShape, TableShape};
+use crate::shape::{ColumnShape, Recorded, TableShape};
 
 fn shape(columns: &[(&str, DataType)]) -> TableShape {
     TableShape {
         schema: "dbo".to_owned(),
         table: "t".to_owned(),
         capture_instance: CaptureInstance("dbo_t".to_owned()),
+        has_command_id: true,
         columns: columns
             .iter()
             .map(|(name, data_type)| ColumnShape {
@@ -22,6 +23,7 @@ fn shape(columns: &[(&str, DataType)]) -> TableShape {
                 source_type: data_type.to_string(),
                 data_type: data_type.clone(),
                 key: None,
+                recorded: Recorded::Always,
             })
             .collect(),
     }
@@ -32,7 +34,12 @@ fn lsn(n: u8) -> Lsn {
 }
 
 fn builder(columns: &[(&str, DataType)], max_rows: usize) -> ChunkBuilder {
-    let times = CommitTimes::new((1..=9).map(|n| (lsn(n), i64::from(n) * 1000)).collect(), 0, None);
+    let times = CommitTimes::new(
+        (1..=9).map(|n| (lsn(n), i64::from(n) * 1000)).collect(),
+        crate::clock::Clock::Fixed(0),
+        &crate::clock::Repeated::default(),
+        None,
+    );
     ChunkBuilder::new(&shape(columns), Arc::new(times), max_rows, usize::MAX).unwrap()
 }
 
@@ -180,6 +187,78 @@ fn a_decimal_that_was_widened_on_the_source_is_refused_and_never_cut() {
                     other => panic!("{data_type} {value}: {other:?}"),
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn what_was_not_recorded_is_told_apart_from_null() {
+    let mut shape = shape(&[("note", DataType::Utf8), ("doc", DataType::Utf8)]);
+    shape.columns[0].recorded = Recorded::After;
+    shape.columns[1].recorded = Recorded::Changed { ordinal: 2 };
+    let times = CommitTimes::new(
+        vec![(lsn(1), 0)],
+        crate::clock::Clock::Fixed(0),
+        &crate::clock::Repeated::default(),
+        None,
+    );
+    let mut sink = ChunkBuilder::new(&shape, Arc::new(times), 100, usize::MAX).unwrap();
+    let mut row = |operation: i32, note: Option<&str>, doc: Option<&str>, mask: Option<&[u8]>| {
+        sink.push_bytes(0, &lsn(1).0);
+        sink.push_i32(1, 1);
+        sink.push_bytes(2, &lsn(1).0);
+        sink.push_i32(3, operation);
+        for (column, value) in [(4, note), (5, doc)] {
+            match value {
+                Some(value) => sink.push_text(column, value.as_bytes(), TextEncoding::Utf8),
+                None => sink.push_null(column),
+            }
+        }
+        match mask {
+            Some(mask) => sink.push_bytes(6, mask),
+            None => sink.push_null(6),
+        }
+        sink.end_row();
+    };
+    // An insert of NULLs, an update of another column, one that changed both, and a delete.
+    row(2, None, None, Some(&[0b11]));
+    row(3, None, None, Some(&[0b01]));
+    row(4, Some("n"), None, Some(&[0b01]));
+    row(3, None, None, Some(&[0b11]));
+    row(4, None, Some("d"), Some(&[0b11]));
+    row(1, None, None, Some(&[0b11]));
+    let chunk = sink.take().unwrap().unwrap();
+    let rows: Vec<(usize, Vec<usize>)> = chunk
+        .omitted
+        .iter()
+        .map(|(column, rows)| (*column, rows.set_indices().collect()))
+        .collect();
+    assert_eq!(rows, [(0, vec![1, 3, 5]), (1, vec![1])]);
+    assert_eq!(chunk.batch.num_columns(), 8, "the mask is no column of the chunk");
+}
+
+#[test]
+fn a_row_whose_mask_is_missing_is_refused_where_it_counts() {
+    let mut shape = shape(&[("doc", DataType::Utf8)]);
+    shape.columns[0].recorded = Recorded::Changed { ordinal: 1 };
+    for (operation, refused) in [(2, false), (3, true)] {
+        let times = CommitTimes::new(
+            vec![(lsn(1), 0)],
+            crate::clock::Clock::Fixed(0),
+            &crate::clock::Repeated::default(),
+            None,
+        );
+        let mut sink = ChunkBuilder::new(&shape, Arc::new(times), 100, usize::MAX).unwrap();
+        sink.push_bytes(0, &lsn(1).0);
+        sink.push_i32(1, 1);
+        sink.push_bytes(2, &lsn(1).0);
+        sink.push_i32(3, operation);
+        sink.push_null(4);
+        sink.push_null(5);
+        sink.end_row();
+        match sink.take() {
+            Ok(_) => assert!(!refused),
+            Err(error) => assert!(refused && error.to_string().contains(UPDATE_MASK), "{error}"),
         }
     }
 }

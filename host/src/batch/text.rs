@@ -2,6 +2,7 @@
 //! is counted; it never ends a stream.
 
 use encoding_rs::Encoding;
+use mssql_tds::datatypes::sql_string::ResolvedEncoding;
 
 /// How the bytes of a text value are encoded.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -12,6 +13,8 @@ pub enum TextEncoding {
     Utf8,
     /// A code page. UTF-8 among these is taken as [`TextEncoding::Utf8`].
     CodePage(&'static Encoding),
+    /// Code page 437 or 850, which `encoding_rs` does not have. Each of their bytes is a character.
+    Oem(ResolvedEncoding),
 }
 
 /// Appends the text as UTF-8. Whether something had to be replaced.
@@ -25,6 +28,11 @@ pub(super) fn append(out: &mut Vec<u8>, bytes: &[u8], encoding: TextEncoding) ->
                 out.extend_from_slice(bytes);
                 return false;
             }
+            let (text, replaced) = page.decode_without_bom_handling(bytes);
+            out.extend_from_slice(text.as_bytes());
+            replaced
+        }
+        TextEncoding::Oem(page) => {
             let (text, replaced) = page.decode_without_bom_handling(bytes);
             out.extend_from_slice(text.as_bytes());
             replaced
@@ -110,5 +118,11 @@ mod tests {
         assert_eq!(decode(b"caf\xE9 \x80", latin), ("café €".to_owned(), false));
         assert_eq!(decode(b"\xFF\xFEa", latin), ("ÿþa".to_owned(), false));
         assert_eq!(decode(b"a\xFFb", TextEncoding::Utf8), ("a\u{FFFD}b".to_owned(), true));
+        let japanese = TextEncoding::CodePage(encoding_rs::SHIFT_JIS);
+        assert_eq!(decode(b"\x93\xFA\x96", japanese), ("日\u{FFFD}".to_owned(), true));
+        for page in [ResolvedEncoding::Oem437, ResolvedEncoding::Oem850] {
+            let (text, replaced) = decode(&(0..=255).collect::<Vec<u8>>(), TextEncoding::Oem(page));
+            assert_eq!((text.chars().count(), replaced), (256, false));
+        }
     }
 }

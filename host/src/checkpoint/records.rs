@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::clock::{Clock, Repeated, Zone};
 use crate::facts::FactsRow;
 use crate::identity::{AppId, BatchId, CaptureInstance};
 use crate::lsn::{Lsn, Offset, UtcMicros};
@@ -87,6 +88,18 @@ pub struct PlannedBatch {
     pub chunk_bytes: u64,
     /// Minutes that the source's clock is ahead of UTC, where its zone is not named.
     pub clock_offset_minutes: Option<i32>,
+    /// The zone of the source's clock (IANA), where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_zone: Option<String>,
+    /// Where second passes begin of hours that the clock repeated, as far as commits of the batch lie in them.
+    #[serde(default, skip_serializing_if = "Repeated::is_empty")]
+    pub repeated_hours: Repeated,
+    /// The facts rows of the events that come with it, but for those of the chain.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<FactsRow>,
+    /// What the stream knows of the source after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<SourceSeen>,
     /// Digest of the chain of transforms: component and configuration hashes and key versions.
     pub chain: String,
     /// SHA-256 (lower-case hex) of each component that a replay needs from `components/`.
@@ -122,13 +135,36 @@ pub struct CommitRecord {
     pub last_event: Option<i64>,
     /// The facts rows of the events that came with this batch, oldest first; their numbers end with `last_event`.
     pub events: Vec<FactsRow>,
+    /// What the stream knows of the source after it; `None` in a file of a sluice that did not write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<SourceSeen>,
     /// The facts row, so that it can be written again from here.
     pub facts: FactsRow,
     /// When it was committed.
     pub committed_at: UtcMicros,
 }
 
+/// What a stream has told of its source so far, so that each thing is told once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SourceSeen {
+    /// The instance that the newest rows were read through; `None` before the first.
+    pub through: Option<CaptureInstance>,
+    /// The newest DDL on the table that is told of.
+    pub ddl: Option<Lsn>,
+    /// Capture stands still.
+    pub stalled: bool,
+}
+
 impl PlannedBatch {
+    /// The source's clock, as the plan pins it. `None`: this version does not know its zone.
+    pub fn clock(&self) -> Option<Clock> {
+        match &self.clock_zone {
+            Some(name) => Zone::parse(name).ok().map(Clock::Zone),
+            None => Some(Clock::Fixed(self.clock_offset_minutes.unwrap_or(0))),
+        }
+    }
+
     /// What the file of an attempt says that cannot be: somebody changed it, or it is another's.
     pub(crate) fn fault(&self, batch_id: BatchId, attempt: u32) -> Option<String> {
         if (self.batch_id, self.attempt) != (batch_id, attempt) {

@@ -38,6 +38,10 @@ pub fn planned(n: i64, attempt: u32) -> PlannedBatch {
         chunk_rows: 65_536,
         chunk_bytes: 64 << 20,
         clock_offset_minutes: Some(-420),
+        clock_zone: None,
+        repeated_hours: Default::default(),
+        events: Vec::new(),
+        source: None,
         chain: "none".into(),
         components: Vec::new(),
         provenance: serde_json::json!([]),
@@ -57,6 +61,7 @@ pub fn commit_record(n: i64, delta_version: Option<i64>) -> CommitRecord {
         chain: String::new(),
         last_event: None,
         events: Vec::new(),
+        source: None,
         facts: FactsRow {
             app_id: "orders".into(),
             batch_id: Some(n),

@@ -2,74 +2,163 @@
 
 use std::sync::Arc;
 
+use clap::Args;
+
 use super::out::say;
 use super::run::worst;
-use super::{ConfigArgs, Failure};
-use crate::config::{Origin, OwnershipSettings, Settings, TableSettings, Trigger};
+use super::{ConfigArgs, Failure, grants};
+use crate::clock::{Clock, Zone};
+use crate::config::{Encrypt, Origin, OwnershipSettings, Settings, TableSettings, Trigger};
 use crate::error::{Classify, ErrorKind, chain};
 use crate::fanout::key_ring;
 use crate::lake::delta_type;
-use crate::source::{Asker, Catalog, ChangeReader, StreamPool, TableSource, check_history};
-use crate::table_stream::{Course, Open, Standing, StreamError, plugin_name, specs, standing};
+use crate::source::{
+    AskPool, Asker, Catalog, ChangeReader, SourceError, StreamPool, TableSource, check_history, persist,
+};
+use crate::table_stream::{Course, Open, Standing, StreamError, plugin_name, recorded_position, specs, standing};
 use crate::transform::{Chain, Engine, KeyRing, SourceRoute};
 
-pub(super) async fn run(args: ConfigArgs) -> Result<(), Failure> {
-    let mut settings = Settings::load(&args.config)?;
-    settings.select(&args.tables)?;
+#[derive(Debug, Args)]
+pub(super) struct CheckArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Print only the T-SQL that gives the login what these tables need.
+    #[arg(long)]
+    grants: bool,
+    /// Print one JSON object a line (docs/reference/json.md).
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+pub(super) async fn run(args: CheckArgs) -> Result<(), Failure> {
+    let json = args.json;
+    let mut settings = Settings::load(&args.config.config)?;
+    settings.select(&args.config.tables)?;
+    if args.grants {
+        return grants::print(&settings, json).await;
+    }
     for warning in &settings.warnings {
-        say!("warning: {warning}");
+        match json {
+            true => say!("{}", serde_json::json!({"type": "warning", "message": warning})),
+            false => say!("warning: {warning}"),
+        }
     }
     let engine = Engine::new(settings.plugins_dir.clone(), crate::BUILT_IN_COMPONENTS)?;
     let keys = key_ring(&settings).map_err(|error| Failure::new(ErrorKind::Config, error.to_string()))?;
-    let mut asker = Asker::new(settings.source.clone());
-    let catalog = Catalog::read(&mut asker).await?;
+    let asks = AskPool::new(settings.source.clone(), 1);
+    let catalog = persist(|| async { Catalog::read(&mut *asks.get().await?).await }).await?;
+    let mut asker = asks.get().await?;
     let pool = StreamPool::new(settings.source.clone(), 1);
-    pool.warm_up().await?;
-    say!(
-        "source: {},{} database {} (SQL Server {}), user {}: both drivers log in{}",
-        settings.source.host,
-        settings.source.port,
-        catalog.database,
-        catalog.version,
-        settings.source.user,
-        if settings.source.encrypt { ", over TLS" } else { "" }
-    );
-    match &settings.ownership {
-        OwnershipSettings::Lock => say!("ownership: the lock of each checkpoint"),
-        OwnershipSettings::Lease { hosts, lease } => say!("ownership: a lease of {lease:?} in {}", hosts.display()),
-    }
+    persist(|| pool.warm_up()).await?;
+    print_source(&settings, &catalog, json);
     let mut failed: Vec<(ErrorKind, String)> = Vec::new();
+    let mut lacks_grants = false;
     for table in &settings.tables {
-        say!("\n{}", table.capture_instance);
-        match check_table(&catalog, &mut asker, &engine, &keys, (table, &settings.ownership)).await {
-            Ok((source, opened, standing)) => print_table(table, &source, &opened, &standing, &pool),
+        if !json {
+            say!("\n{}", table.capture_instance);
+        }
+        let checked = check_table(&catalog, &mut asker, &engine, &keys, (table, &settings.ownership)).await;
+        if json {
+            let error = checked.as_ref().err();
+            let state = checked
+                .as_ref()
+                .ok()
+                .map(|(_, _, standing)| describe_standing(standing));
+            say!(
+                "{}",
+                serde_json::json!({
+                    "type": "checked", "capture_instance": table.capture_instance, "ready": error.is_none(),
+                    "state": state, "kind": error.map(Classify::kind), "error": error.map(|error| chain(error)),
+                })
+            );
+        }
+        match checked {
+            Ok((source, opened, standing)) if !json => print_table(table, &source, &opened, &standing, &pool),
+            Ok(_) => {}
             Err(error) => {
-                say!("  error: {}", chain(&error));
+                if !json {
+                    say!("  error: {}", chain(&error));
+                }
+                lacks_grants |= matches!(&error, StreamError::Source(error) if matches!(
+                    **error,
+                    SourceError::Permission { .. } | SourceError::UnknownInstance(_)
+                ));
                 failed.push((error.kind(), table.capture_instance.0.clone()));
             }
         }
     }
+    if json {
+        grants::show(&grants::script(&settings, Some(&catalog)), true);
+    } else if lacks_grants {
+        say!("\nsluice check --grants prints the T-SQL that gives the login what these tables need");
+    }
     match worst(failed.iter().map(|(kind, _)| *kind)) {
         None => {
-            say!(
-                "\n{} of {} tables are ready to run",
-                settings.tables.len(),
-                settings.tables.len()
-            );
+            if !json {
+                say!(
+                    "\n{} of {} tables are ready to run",
+                    settings.tables.len(),
+                    settings.tables.len()
+                );
+            }
             Ok(())
         }
         Some(kind) => {
             let names: Vec<&str> = failed.iter().map(|(_, name)| name.as_str()).collect();
-            Err(Failure::new(
+            Err(Failure {
                 kind,
-                format!(
+                message: format!(
                     "{} of {} tables cannot run: {}",
                     failed.len(),
                     settings.tables.len(),
                     names.join(", ")
                 ),
-            ))
+                shown: json,
+            })
         }
+    }
+}
+
+/// Where the source is, and whose the tables are.
+fn print_source(settings: &Settings, catalog: &Catalog, json: bool) {
+    let source = &settings.source;
+    let user = source.database_user();
+    if json {
+        say!(
+            "{}",
+            serde_json::json!({
+                "type": "source", "server": source.server.to_string(), "database": catalog.database,
+                "version": catalog.version, "user": user, "tls": source.encrypt != Encrypt::Login,
+                "time_zone": catalog.zone.named().and_then(Clock::zone_name),
+            })
+        );
+        for message in &catalog.warnings {
+            say!("{}", serde_json::json!({"type": "warning", "message": message}));
+        }
+        return;
+    }
+    say!(
+        "source: {} database {} (SQL Server {}), user {user}: both drivers log in{}",
+        source.server,
+        catalog.database,
+        catalog.version,
+        if source.encrypt == Encrypt::Login {
+            ""
+        } else {
+            ", over TLS"
+        }
+    );
+    match catalog.zone {
+        Zone::Configured(zone) => say!("time zone: {zone} (source.source_time_zone)"),
+        Zone::Named(zone) => say!("time zone: {zone} (the server says so)"),
+        Zone::Unknown => say!("time zone: not known"),
+    }
+    for message in &catalog.warnings {
+        say!("warning: {message}");
+    }
+    match &settings.ownership {
+        OwnershipSettings::Lock => say!("ownership: the lock of each checkpoint"),
+        OwnershipSettings::Lease { hosts, lease } => say!("ownership: a lease of {lease:?} in {}", hosts.display()),
     }
 }
 
@@ -80,11 +169,14 @@ async fn check_table(
     keys: &KeyRing,
     (table, ownership): (&TableSettings, &OwnershipSettings),
 ) -> Result<(TableSource, Chain, Standing), StreamError> {
-    let source = catalog.open_table(asker, &table.capture_instance).await?;
+    let position = recorded_position(table).await;
+    let source = catalog
+        .open_table(asker, &table.capture_instance, position, table.columns.as_deref())
+        .await?;
     let opened = Chain::open(engine, &source.shape, &specs(table), keys, &table.protect)?;
-    let standing = standing(table, ownership, &catalog.database, &source.shape, &opened).await?;
+    let standing = standing(table, ownership, &catalog.database, &source, &opened).await?;
     if let Some((_, Some(end))) = standing.last {
-        check_history(asker, &source.shape.capture_instance, end).await?;
+        check_history(asker, &source.shape.capture_instance, end, catalog.zone.named()).await?;
     }
     Ok((source, opened, standing))
 }
@@ -110,6 +202,20 @@ fn print_table(table: &TableSettings, source: &TableSource, opened: &Chain, stan
         ("control_table", table.control_table.display().to_string()),
         ("trigger", trigger),
         ("max_commits_per_batch", table.max_commits_per_batch.to_string()),
+        ("num_partitions", table.reading.num_partitions.to_string()),
+        ("starting_lsn", table.reading.starting_lsn.to_string()),
+        (
+            "on_data_loss",
+            format!("{:?}", table.reading.on_data_loss).to_lowercase(),
+        ),
+        (
+            "schema_change_policy",
+            format!("{:?}", table.reading.schema_change_policy).to_lowercase(),
+        ),
+        (
+            "capture_stalled_after",
+            format!("{:?}", table.reading.capture_stalled_after),
+        ),
         ("granularity", format!("{:?}", table.granularity).to_lowercase()),
         ("idle_interval", format!("{:?}", table.idle_interval)),
         (
@@ -163,8 +269,10 @@ fn print_table(table: &TableSettings, source: &TableSource, opened: &Chain, stan
             column.key.map(|key| format!("  (key {key})")).unwrap_or_default()
         );
     }
-    let reader = ChangeReader::new(pool.clone(), Arc::new(shape.clone()));
-    say!("  statement  {}", reader.statement());
+    for instance in 0..source.table.instances.len() {
+        let reader = ChangeReader::new(pool.clone(), &source.table, instance, shape);
+        say!("  statement  {}", reader.statement());
+    }
     say!("  state      {}", describe_standing(standing));
 }
 

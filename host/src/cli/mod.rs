@@ -4,6 +4,7 @@ mod check;
 mod demo;
 mod doctor;
 mod drill;
+mod grants;
 mod out;
 mod run;
 mod show;
@@ -37,7 +38,7 @@ enum Command {
     /// Keep the tables of a configuration in step.
     Run(run::RunArgs),
     /// Connect, check grants, open components and print each table's plan. Writes nothing.
-    Check(ConfigArgs),
+    Check(check::CheckArgs),
     /// Show how far each table is. Needs no connection to the source.
     Status(status::StatusArgs),
     /// Say what is wrong with the state of each table, and put right what can be. Needs no connection to the source.
@@ -96,7 +97,7 @@ pub fn main() -> ExitCode {
     let json = match &cli.command {
         Command::Demo(args) => args.json,
         Command::Run(args) => args.json,
-        Command::Check(_) => false,
+        Command::Check(args) => args.json,
         Command::Status(args) => args.json,
         Command::Doctor(args) => args.json,
         Command::Drill(args) => args.json,

@@ -141,6 +141,7 @@ fn plain(event: &Event) -> Option<String> {
             capture_instance,
             message,
         } => format!("{capture_instance}: warning: {message}"),
+        Event::SourceWarning { message } => format!("warning: {message}"),
         Event::Failed {
             capture_instance,
             error,
@@ -254,7 +255,7 @@ impl Terminal {
                     self.line(line);
                 }
             }
-            Event::Retrying { .. } | Event::Warning { .. } => {
+            Event::Retrying { .. } | Event::Warning { .. } | Event::SourceWarning { .. } => {
                 if let Some(line) = plain(event) {
                     self.line(line);
                 }

@@ -4,6 +4,7 @@
 
 mod locations;
 mod ownership;
+mod reading;
 mod secret;
 mod section;
 mod source;
@@ -16,8 +17,9 @@ use std::time::Duration;
 use crate::error::{Classify, ErrorKind};
 
 pub use ownership::OwnershipSettings;
-pub use secret::Secret;
-pub use source::SourceSettings;
+pub use reading::{OnDataLoss, Partitions, ReadingSettings, SchemaChangePolicy, StartingLsn};
+pub use secret::{Secret, SecretSource};
+pub use source::{Authentication, Encrypt, Endpoint, ServerName, SourceSettings, TokenSource, Trust};
 pub use table::{OnTransformChange, Origin, TableSettings, TransformSettings, Trigger};
 
 pub(crate) use section::nearest;
@@ -392,7 +394,7 @@ control_table = "lake/ops/table_finalization"
 
     #[test]
     fn what_is_not_supported_yet_is_said_and_not_ignored() {
-        let error = parse("[[table]]\ncapture_instance = \"a\"\non_data_loss = \"skip\"\n").unwrap_err();
+        let error = parse("[[table]]\ncapture_instance = \"a\"\non_data_loss = \"resnapshot\"\n").unwrap_err();
         assert!(error.contains("on_data_loss"), "{error}");
         let error = parse(
             "[[table]]\ncapture_instance = \"a\"\n[[table.transform]]\nplugin = \"mask\"\non_error = \"quarantine\"\n",

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -42,8 +42,85 @@ pub(super) enum Secrets {
     Skip,
 }
 
-/// Reads a secret from what the file says: `{ env = "…" }`, `{ file = "…" }` or `{ command = ["…"] }`. A literal string
-/// is taken with a warning. Surrounding line ends of a file or of a command's output are not part of the secret.
+/// Where a secret comes from. It can be read again, when what it gives runs out.
+#[derive(Clone)]
+pub enum SecretSource {
+    /// The configuration file itself.
+    Literal(Secret),
+    /// An environment variable.
+    Env(String),
+    /// A file.
+    File(PathBuf),
+    /// The output of a program.
+    Command(Vec<String>),
+}
+
+impl fmt::Debug for SecretSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SecretSource::Literal(_) => "Literal(…)",
+            SecretSource::Env(_) => "Env(…)",
+            SecretSource::File(_) => "File(…)",
+            // Arguments may be secrets too.
+            SecretSource::Command(_) => "Command(…)",
+        })
+    }
+}
+
+impl SecretSource {
+    /// Reads what the file says: `{ env = "…" }`, `{ file = "…" }`, `{ command = ["…"] }` or a string.
+    pub(super) fn parse(value: &Value, base: &Path) -> Result<SecretSource, String> {
+        let table = match value {
+            Value::String(text) => return Ok(SecretSource::Literal(Secret(text.clone()))),
+            Value::Table(table) => table,
+            _ => return Err("must be { env = \"NAME\" }, { file = \"PATH\" } or { command = [\"…\"] }".to_owned()),
+        };
+        let mut sources = table.iter().filter(|(name, _)| name.as_str() != "version");
+        match (sources.next(), sources.next()) {
+            (Some((name, Value::String(variable))), None) if name == "env" => Ok(SecretSource::Env(variable.clone())),
+            (Some((name, Value::String(file))), None) if name == "file" => Ok(SecretSource::File(base.join(file))),
+            (Some((name, Value::Array(words))), None) if name == "command" => words
+                .iter()
+                .map(|word| word.as_str().map(str::to_owned))
+                .collect::<Option<Vec<String>>>()
+                .map(SecretSource::Command)
+                .ok_or_else(|| "command must be a list of strings".to_owned()),
+            _ => Err(
+                "must be exactly one of { env = \"NAME\" }, { file = \"PATH\" } and { command = [\"…\"] }".to_owned(),
+            ),
+        }
+    }
+
+    /// The secret as it is now. Blocks for as long as a command runs, up to a minute. Surrounding line ends of a file or
+    /// of a command's output are not part of it. An error names the source and shows nothing of what it gave.
+    pub fn read(&self) -> Result<Secret, String> {
+        let text = match self {
+            SecretSource::Literal(secret) => return Ok(secret.clone()),
+            SecretSource::Env(variable) => {
+                std::env::var(variable).map_err(|_| format!("environment variable {variable} is not set"))?
+            }
+            SecretSource::File(path) => {
+                let text = std::fs::read_to_string(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+                text.trim_end_matches(['\r', '\n']).to_owned()
+            }
+            SecretSource::Command(words) => {
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                run(&words, COMMAND_TIME)?
+            }
+        };
+        if text.is_empty() {
+            return Err("is empty".to_owned());
+        }
+        Ok(Secret(text))
+    }
+
+    /// Whether reading it again may give another value.
+    pub fn can_change(&self) -> bool {
+        matches!(self, SecretSource::File(_) | SecretSource::Command(_))
+    }
+}
+
+/// Reads a secret from what the file says. A literal string is taken with a warning.
 pub(super) fn resolve(
     key: &str,
     value: &Value,
@@ -55,49 +132,20 @@ pub(super) fn resolve(
         key: key.to_owned(),
         problem,
     };
-    let table = match value {
-        Value::String(text) => {
-            warnings.push(format!(
-                "{key} is a literal in the configuration file; use {{ env = \"…\" }}, {{ file = \"…\" }} or {{ command = [\"…\"] }}"
-            ));
-            return Ok(Secret(text.clone()));
-        }
-        Value::Table(table) => table,
-        _ => {
-            return Err(problem(
-                "must be { env = \"NAME\" }, { file = \"PATH\" } or { command = [\"…\"] }".to_owned(),
-            ));
-        }
-    };
-    if secrets == Secrets::Skip {
+    let source = SecretSource::parse(value, base).map_err(problem)?;
+    if let SecretSource::Literal(_) = source {
+        warnings.push(literal_warning(key));
+    } else if secrets == Secrets::Skip {
         return Ok(Secret(String::new()));
     }
-    let mut sources = table.iter().filter(|(name, _)| name.as_str() != "version");
-    let text = match (sources.next(), sources.next()) {
-        (Some((name, Value::String(variable))), None) if name == "env" => {
-            std::env::var(variable).map_err(|_| problem(format!("environment variable {variable} is not set")))?
-        }
-        (Some((name, Value::String(file))), None) if name == "file" => {
-            let path = base.join(file);
-            let text =
-                std::fs::read_to_string(&path).map_err(|e| problem(format!("cannot read {}: {e}", path.display())))?;
-            text.trim_end_matches(['\r', '\n']).to_owned()
-        }
-        (Some((name, Value::Array(words))), None) if name == "command" => {
-            let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();
-            let words = words.ok_or_else(|| problem("command must be a list of strings".to_owned()))?;
-            run(&words, COMMAND_TIME).map_err(problem)?
-        }
-        _ => {
-            return Err(problem(
-                "must be exactly one of { env = \"NAME\" }, { file = \"PATH\" } and { command = [\"…\"] }".to_owned(),
-            ));
-        }
-    };
-    if text.is_empty() {
-        return Err(problem("is empty".to_owned()));
-    }
-    Ok(Secret(text))
+    source.read().map_err(problem)
+}
+
+/// What is said of a secret that stands in the configuration file itself.
+pub(super) fn literal_warning(key: &str) -> String {
+    format!(
+        "{key} is a literal in the configuration file; use {{ env = \"…\" }}, {{ file = \"…\" }} or {{ command = [\"…\"] }}"
+    )
 }
 
 /// How long a command may take to print its secret.

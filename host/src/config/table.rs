@@ -8,6 +8,7 @@ use crate::identity::{AppId, CaptureInstance};
 use crate::transform::{DEFAULT_DEADLINE, DEFAULT_MEMORY_BYTES, DEFAULT_OUTPUT_BYTES};
 use crate::verdict::Granularity;
 
+use super::reading::{Reading, ReadingSettings};
 use super::section::{Section, nearest};
 use super::units::{DAY, MIB, SECOND};
 use super::{ConfigError, KeySettings};
@@ -72,6 +73,10 @@ pub struct TableSettings {
     pub trigger: Trigger,
     /// Commits of the source in one batch, at most.
     pub max_commits_per_batch: u32,
+    /// How it is read.
+    pub reading: ReadingSettings,
+    /// The columns that are read; `None`: all that are captured.
+    pub columns: Option<Vec<String>>,
     /// The period to which the verdict is truncated.
     pub granularity: Granularity,
     /// How often a table without changes records how far it is.
@@ -172,6 +177,7 @@ struct Shared {
     granularity: Option<Granularity>,
     idle_interval: Option<Duration>,
     on_transform_change: Option<OnTransformChange>,
+    reading: Reading,
 }
 
 const CI: &str = "{ci}";
@@ -207,21 +213,15 @@ impl Shared {
                     ("continue", OnTransformChange::Continue),
                 ],
             )?,
+            reading: Reading::parse(section)?,
         };
-        one_of(section, "on_data_loss", &[("fail", ())])?;
         if section.boolean("bootstrap")? == Some(true) {
             return Err(section.error(
                 "bootstrap",
                 "= true is not supported by this version of sluice; use false",
             ));
         }
-        section.not_yet(&[
-            "num_partitions",
-            "snapshot",
-            "starting_lsn",
-            "schema_change_policy",
-            "columns",
-        ])?;
+        section.not_yet(&["snapshot"])?;
         Ok(shared)
     }
 
@@ -254,6 +254,10 @@ fn parse_table(
     let ci = section.required_string("capture_instance")?.to_owned();
     let own = Shared::parse(&mut section)?;
     let protect = section.strings("protect")?.unwrap_or_default();
+    let columns = section.strings("columns")?;
+    if columns.as_ref().is_some_and(Vec::is_empty) {
+        return Err(section.error("columns", "must name at least one column; leave it out to read all"));
+    }
     let transforms = section
         .sections("transform")?
         .into_iter()
@@ -324,6 +328,8 @@ fn parse_table(
             defaults.on_transform_change,
             OnTransformChange::Fail,
         ),
+        reading: own.reading.pick(&defaults.reading, &mut pick),
+        columns,
         protect,
         transforms,
         capture_instance: CaptureInstance(ci.clone()),
@@ -335,7 +341,7 @@ fn parse_table(
 }
 
 /// Takes a setting from the first place that has it, and notes which.
-struct Picker<'a> {
+pub(super) struct Picker<'a> {
     origins: &'a mut BTreeMap<&'static str, Origin>,
 }
 
@@ -350,7 +356,7 @@ impl Picker<'_> {
         own.or_else(|| default.clone())
     }
 
-    fn value<T: Clone>(&mut self, key: &'static str, own: Option<T>, default: Option<T>, built_in: T) -> T {
+    pub(super) fn value<T: Clone>(&mut self, key: &'static str, own: Option<T>, default: Option<T>, built_in: T) -> T {
         self.optional(key, own, &default).unwrap_or(built_in)
     }
 }
@@ -371,7 +377,7 @@ fn parse_trigger(section: &mut Section<'_>) -> Result<Option<Trigger>, ConfigErr
     }
 }
 
-fn one_of<T: Clone>(
+pub(super) fn one_of<T: Clone>(
     section: &mut Section<'_>,
     key: &'static str,
     choices: &[(&'static str, T)],

@@ -194,6 +194,10 @@ impl<'a> Ledger<'a> {
             chain,
             last_event,
             events,
+            source: self
+                .plan(batch)
+                .and_then(|plan| plan.source.clone())
+                .or_else(|| before.and_then(|before| before.source.clone())),
             committed_at: committed_at(&facts),
             facts,
         })
@@ -325,7 +329,9 @@ impl<'a> Ledger<'a> {
             let here = rows.iter().filter(|row| moved && row.end_lsn == Some(end.lsn));
             here.cloned().collect()
         } else {
-            self.chain_event(batch, facts, chain, before).into_iter().collect()
+            let planned = self.plan(batch).map(|plan| plan.events.clone()).unwrap_or_default();
+            let of_chain = self.chain_event(batch, facts, chain, before);
+            planned.into_iter().chain(of_chain).collect()
         };
         let count = |rows: usize| i64::try_from(rows).unwrap_or(0);
         let newest = match before {

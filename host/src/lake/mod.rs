@@ -49,7 +49,7 @@ pub use columns::{Column, TIMESTAMP_NTZ, delta_type, refused_name};
 pub use error::LakeError;
 pub use location::Location;
 pub use preview::preview;
-pub use staging::StagedFiles;
+pub use staging::{OMITTED, StagedFiles};
 
 pub(crate) use bronze::txn;
 pub(crate) use columns::{Fit, fit};

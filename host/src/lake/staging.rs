@@ -352,7 +352,7 @@ pub(super) fn bronze_columns(captured: &[super::Column], omitted: bool) -> (Vec<
         columns.push(Column::new(
             OMITTED,
             DataType::List(Arc::new(item)),
-            "columns whose value CDC did not record, which reads as NULL there; NULL when there are none",
+            "columns whose value CDC did not record, or which are made of one; NULL when there are none",
         ));
     }
     (columns, tail)

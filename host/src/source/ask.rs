@@ -2,19 +2,14 @@
 //! failure: a cancelled or half-read connection is never used again.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use tiberius::{Query, Row, ToSql};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::connect::{self, TiberiusClient};
 use super::error::SourceError;
+use super::pool::{Place, Pool};
 use crate::config::SourceSettings;
 use crate::lsn::Lsn;
-
-/// A connection that was idle for longer is not used again: a firewall may have forgotten it without a word.
-pub(super) const LONGEST_IDLE: Duration = Duration::from_secs(60);
 
 /// Asks the source.
 pub struct Asker {
@@ -31,6 +26,11 @@ impl Asker {
     /// How the source is reached.
     pub fn settings(&self) -> &SourceSettings {
         &self.settings
+    }
+
+    /// Who asks, as a user of the database: whom grants are for.
+    pub fn user(&self) -> String {
+        self.settings.database_user()
     }
 
     /// Logs in now, so that a problem shows.
@@ -133,18 +133,13 @@ pub(super) fn unexpected(error: tiberius::error::Error, doing: &str) -> SourceEr
 #[derive(Clone)]
 pub struct AskPool {
     settings: SourceSettings,
-    permits: Arc<Semaphore>,
-    idle: Idle,
+    pool: Pool<TiberiusClient>,
 }
 
-/// Askers, and when each came back.
-type Idle = Arc<Mutex<Vec<(Asker, Instant)>>>;
-
-/// An asker out of the pool; it goes back when dropped.
+/// An asker out of the pool. Its connection goes back when it is dropped, if the last question was answered to its end.
 pub struct PooledAsker {
     asker: Asker,
-    idle: Idle,
-    _permit: OwnedSemaphorePermit,
+    place: Place<TiberiusClient>,
 }
 
 impl AskPool {
@@ -152,29 +147,17 @@ impl AskPool {
     pub fn new(settings: SourceSettings, size: usize) -> AskPool {
         AskPool {
             settings,
-            permits: Arc::new(Semaphore::new(size)),
-            idle: Arc::new(Mutex::new(Vec::new())),
+            pool: Pool::new(size),
         }
     }
 
     /// Waits for a place.
     pub async fn get(&self) -> Result<PooledAsker, SourceError> {
-        let permit = Arc::clone(&self.permits)
-            .acquire_owned()
-            .await
-            .map_err(|_| SourceError::Broken {
-                doing: "waiting for a connection".to_owned(),
-                reason: "the pool is closed".to_owned(),
-            })?;
-        let idle = {
-            let mut idle = lock(&self.idle);
-            idle.retain(|(_, since)| since.elapsed() < LONGEST_IDLE);
-            idle.pop()
-        };
+        let (place, client) = self.pool.place().await?;
+        let settings = self.settings.clone();
         Ok(PooledAsker {
-            asker: idle.map_or_else(|| Asker::new(self.settings.clone()), |(asker, _)| asker),
-            idle: Arc::clone(&self.idle),
-            _permit: permit,
+            asker: Asker { settings, client },
+            place,
         })
     }
 }
@@ -195,12 +178,8 @@ impl DerefMut for PooledAsker {
 
 impl Drop for PooledAsker {
     fn drop(&mut self) {
-        let fresh = Asker::new(self.asker.settings.clone());
-        lock(&self.idle).push((std::mem::replace(&mut self.asker, fresh), Instant::now()));
+        if let Some(client) = self.asker.client.take() {
+            self.place.keep(client);
+        }
     }
-}
-
-fn lock(idle: &Mutex<Vec<(Asker, Instant)>>) -> std::sync::MutexGuard<'_, Vec<(Asker, Instant)>> {
-    // A panic while a plain list was pushed or popped leaves a usable list.
-    idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -1,14 +1,20 @@
 //! What the database says about itself and about a capture instance, asked once when a stream opens.
 
+use std::sync::Arc;
+
 use tiberius::Row;
 
 use super::ask::{self, Asker};
 use super::error::{SourceError, UnknownInstance};
+use super::grants;
 use super::quote;
-use super::types::DeclaredType;
+use super::recorded;
+use super::server_clock;
+use super::table::{self, Listed, SourceTable};
+use crate::clock::Zone;
 use crate::identity::CaptureInstance;
 use crate::lsn::Lsn;
-use crate::shape::{ColumnShape, META_BEFORE, TableShape};
+use crate::shape::TableShape;
 
 /// The database and the capture instances that this login can see.
 #[derive(Debug, Clone)]
@@ -17,27 +23,20 @@ pub struct Catalog {
     pub database: String,
     /// The server's version, such as `16.0.4135.4`.
     pub version: String,
-    instances: Vec<Instance>,
-}
-
-#[derive(Debug, Clone)]
-struct Instance {
-    name: String,
-    schema: String,
-    table: String,
-    start_lsn: Option<Lsn>,
-    key: Vec<String>,
-    /// The gating role, if there is one.
-    role: Option<String>,
+    /// What is known of the zone of its clock.
+    pub zone: Zone,
+    /// What the operator should know of the source as a whole.
+    pub warnings: Vec<String>,
+    instances: Vec<Listed>,
 }
 
 /// A table that can be read.
 #[derive(Debug, Clone)]
 pub struct TableSource {
-    /// Its columns.
+    /// Its capture instances, as far as the stream reads them.
+    pub table: Arc<SourceTable>,
+    /// The columns of the stream.
     pub shape: TableShape,
-    /// The first LSN that the capture instance covers.
-    pub start_lsn: Option<Lsn>,
 }
 
 const DOING: &str = "reading the CDC catalog";
@@ -63,68 +62,69 @@ impl Catalog {
         if enabled != Some(true) {
             return Err(SourceError::CdcNotEnabled { database });
         }
-        let instances = asker
-            .batch("EXEC sys.sp_cdc_help_change_data_capture", DOING)
-            .await?
-            .iter()
-            .flatten()
-            .map(instance)
-            .collect::<Result<Vec<Instance>, SourceError>>()?;
+        let instances = table::list(asker).await?;
+        let mut warnings = Vec::new();
+        let zone = server_clock::zone(asker, &version, &mut warnings).await?;
         Ok(Catalog {
             database,
             version,
+            zone,
+            warnings,
             instances,
         })
     }
 
-    /// Opens a table: its instance, its columns, and whether this login may read it.
+    /// Opens a table: the instances that a stream at `position` reads, the columns of the stream (`only` these, where it is
+    /// given), and whether this login may read them.
     pub async fn open_table(
         &self,
         asker: &mut Asker,
         capture_instance: &CaptureInstance,
+        position: Option<Lsn>,
+        only: Option<&[String]>,
     ) -> Result<TableSource, SourceError> {
-        let instance = self.find(asker, capture_instance)?;
-        let table = quote::change_table(&instance.name);
-        let rows = asker
-            .query("SELECT HAS_PERMS_BY_NAME(@P1, N'OBJECT', N'SELECT')", &[&table], DOING)
-            .await?;
-        let allowed: Option<i32> = match rows.first() {
-            Some(row) => row.try_get(0).map_err(|e| ask::unexpected(e, DOING))?,
-            None => None,
+        let listed = self.find(asker, capture_instance).await?;
+        let mut table = SourceTable {
+            instances: table::instances(asker, &listed.schema, &listed.table).await?,
+            schema: listed.schema,
+            table: listed.table,
         };
-        if allowed != Some(1) {
-            let user = asker.settings().user.clone();
-            return Err(SourceError::Permission {
-                grant: format!("GRANT SELECT ON {table} TO {}", quote::name(&user)),
-                object: table,
-                user,
-            });
+        let named = listed.instance.name;
+        table.in_reach(&named.0, position);
+        if table.instances.is_empty() {
+            return Err(self.explain_zeros(asker, &named).await?);
         }
-        let sql = format!(
-            "EXEC sys.sp_cdc_get_captured_columns @capture_instance = {}",
-            quote::literal(&instance.name)
-        );
-        let rows = asker.batch(&sql, DOING).await?;
-        let columns = rows
-            .iter()
-            .flatten()
-            .map(|row| column(row, &instance.key))
-            .collect::<Result<Vec<ColumnShape>, SourceError>>()?;
-        if columns.is_empty() {
-            return Err(SourceError::Permission {
-                object: format!("the captured columns of {}", instance.name),
-                grant: self.source_grant(asker, instance),
-                user: asker.settings().user.clone(),
-            });
+        // One that was disabled gives its name to the stream all the same: those after it go on.
+        let named = match table.instances.iter().any(|instance| instance.name == named) {
+            true => named,
+            false => table.instances[0].name.clone(),
+        };
+        for instance in &mut table.instances {
+            grants::check_change_table(asker, &instance.name).await?;
+            let sql = table::captured_columns(&instance.name);
+            let rows = asker.batch(&sql, DOING).await?;
+            instance.columns = rows
+                .iter()
+                .flatten()
+                .zip(1..)
+                .map(|(row, position)| table::column(row, position))
+                .collect::<Result<_, _>>()?;
+            if instance.columns.is_empty() {
+                let hidden = Listed {
+                    schema: table.schema.clone(),
+                    table: table.table.clone(),
+                    instance: instance.clone(),
+                };
+                return Err(grants::columns_hidden(&hidden, &asker.user()));
+            }
+        }
+        let source = format!("{}.{}", quote::name(&table.schema), quote::name(&table.table));
+        for instance in &mut table.instances {
+            recorded::complete(asker, &source, instance).await?;
         }
         Ok(TableSource {
-            shape: TableShape {
-                schema: instance.schema.clone(),
-                table: instance.table.clone(),
-                capture_instance: CaptureInstance(instance.name.clone()),
-                columns,
-            },
-            start_lsn: instance.start_lsn,
+            shape: table.shape(&named, only)?,
+            table: Arc::new(table),
         })
     }
 
@@ -136,66 +136,74 @@ impl Catalog {
         capture_instance: &CaptureInstance,
     ) -> Result<SourceError, SourceError> {
         let now = Catalog::read(asker).await?;
-        if now.instances.iter().any(|instance| instance.name == capture_instance.0) {
+        if now
+            .instances
+            .iter()
+            .any(|listed| listed.instance.name == *capture_instance)
+        {
             return Ok(SourceError::NotReached {
                 capture_instance: capture_instance.clone(),
             });
         }
-        let user = asker.settings().user.clone();
-        let Some(was) = self
+        let was = self
             .instances
             .iter()
-            .find(|instance| instance.name == capture_instance.0)
-        else {
-            return Ok(now.unknown(asker, capture_instance));
-        };
-        let source = format!("{}.{}", quote::name(&was.schema), quote::name(&was.table));
-        let change_table = quote::change_table(&was.name);
-        let rows = asker
-            .query(
-                "SELECT OBJECT_ID(@P1), HAS_PERMS_BY_NAME(@P2, N'OBJECT', N'SELECT')",
-                &[&change_table, &source],
-                DOING,
-            )
-            .await?;
-        let number = |column| -> Result<Option<i32>, SourceError> {
-            match rows.first() {
-                Some(row) => row.try_get(column).map_err(|e| ask::unexpected(e, DOING)),
-                None => Ok(None),
-            }
-        };
-        if number(0)?.is_none() {
-            return Ok(now.unknown(asker, capture_instance));
+            .find(|listed| listed.instance.name == *capture_instance);
+        match was {
+            Some(was) => Ok(grants::why_hidden(asker, was)
+                .await?
+                .unwrap_or_else(|| now.unknown(asker, capture_instance))),
+            None => Ok(now.unknown(asker, capture_instance)),
         }
-        Ok(SourceError::Permission {
-            object: format!("the capture instance {capture_instance}"),
-            grant: match &was.role {
-                Some(role) if number(1)? == Some(1) => {
-                    format!("ALTER ROLE {} ADD MEMBER {}", quote::name(role), quote::name(&user))
-                }
-                _ => self.source_grant(asker, was),
-            },
-            user,
+    }
+
+    /// The instance that a name means, if this login sees it.
+    pub(super) fn seen(&self, wanted: &CaptureInstance) -> Option<&Listed> {
+        let exact = self.instances.iter().find(|listed| listed.instance.name == *wanted);
+        let lower = wanted.0.to_lowercase();
+        exact.or_else(|| {
+            self.instances
+                .iter()
+                .find(|listed| listed.instance.name.0.to_lowercase() == lower)
         })
     }
 
-    /// An exact match wins; else the only one that differs just in case.
-    fn find(&self, asker: &Asker, wanted: &CaptureInstance) -> Result<&Instance, SourceError> {
-        if let Some(exact) = self.instances.iter().find(|instance| instance.name == wanted.0) {
-            return Ok(exact);
+    /// The instance of a name, with its table: an exact match wins; else the only one that differs just in case. A default
+    /// name (`<schema>_<table>`) still finds its table after that instance was disabled.
+    async fn find(&self, asker: &mut Asker, wanted: &CaptureInstance) -> Result<Listed, SourceError> {
+        if let Some(found) = self.matching(wanted)? {
+            return Ok(found.clone());
         }
-        let alike: Vec<&Instance> = self
+        // It may have been made, or another one in its place, since this catalog was read.
+        let now = Catalog::read(asker).await?;
+        if let Some(found) = now.matching(wanted)? {
+            return Ok(found.clone());
+        }
+        let default =
+            |listed: &&Listed| format!("{}_{}", listed.schema, listed.table).to_lowercase() == wanted.0.to_lowercase();
+        match now.instances.iter().find(default) {
+            Some(found) => Ok(found.clone()),
+            None => Err(now.unknown(asker, wanted)),
+        }
+    }
+
+    fn matching(&self, wanted: &CaptureInstance) -> Result<Option<&Listed>, SourceError> {
+        let named = |listed: &&Listed| listed.instance.name == *wanted;
+        if let Some(exact) = self.instances.iter().find(named) {
+            return Ok(Some(exact));
+        }
+        let alike: Vec<&Listed> = self
             .instances
             .iter()
-            .filter(|instance| instance.name.to_lowercase() == wanted.0.to_lowercase())
+            .filter(|listed| listed.instance.name.0.to_lowercase() == wanted.0.to_lowercase())
             .collect();
         match alike.as_slice() {
-            [one] => Ok(one),
-            [] => Err(self.unknown(asker, wanted)),
+            [one] => Ok(Some(one)),
+            [] => Ok(None),
             many => Err(SourceError::AmbiguousInstance {
                 names: many
                     .iter()
-                    .map(|instance| instance.name.as_str())
+                    .map(|listed| listed.instance.name.0.as_str())
                     .collect::<Vec<_>>()
                     .join(" and "),
             }),
@@ -209,7 +217,8 @@ impl Catalog {
             nearest: self
                 .instances
                 .iter()
-                .map(|instance| (strsim::jaro_winkler(&instance.name, &wanted.0), &instance.name))
+                .map(|listed| &listed.instance.name.0)
+                .map(|name| (strsim::jaro_winkler(name, &wanted.0), name))
                 .filter(|(score, _)| *score > 0.85)
                 .max_by(|a, b| a.0.total_cmp(&b.0))
                 .map(|(_, name)| name.clone()),
@@ -217,145 +226,15 @@ impl Catalog {
                 .instances
                 .iter()
                 .take(8)
-                .map(|instance| instance.name.clone())
+                .map(|listed| listed.instance.name.0.clone())
                 .collect(),
-            user: asker.settings().user.clone(),
-            grant: source_grant_by_name(&wanted.0, &asker.settings().user),
+            user: asker.user(),
+            grant: grants::source_by_name(&wanted.0, &asker.user()),
         }))
     }
-
-    fn source_grant(&self, asker: &Asker, instance: &Instance) -> String {
-        format!(
-            "GRANT SELECT ON {}.{} TO {}",
-            quote::name(&instance.schema),
-            quote::name(&instance.table),
-            quote::name(&asker.settings().user)
-        )
-    }
-}
-
-/// The grant that shows an instance of the default name `<schema>_<table>` to a login.
-fn source_grant_by_name(capture_instance: &str, user: &str) -> String {
-    match capture_instance.split_once('_') {
-        Some((schema, table)) if !schema.is_empty() && !table.is_empty() => format!(
-            "GRANT SELECT ON {}.{} TO {}",
-            quote::name(schema),
-            quote::name(table),
-            quote::name(user)
-        ),
-        _ => format!("GRANT SELECT ON its source table TO {}", quote::name(user)),
-    }
-}
-
-fn instance(row: &Row) -> Result<Instance, SourceError> {
-    let by_name = |column: &'static str| -> Result<Option<String>, SourceError> {
-        let value: Option<&str> = row.try_get(column).map_err(|e| ask::unexpected(e, DOING))?;
-        Ok(value.map(str::to_owned))
-    };
-    let start: Option<&[u8]> = row.try_get("start_lsn").map_err(|e| ask::unexpected(e, DOING))?;
-    Ok(Instance {
-        name: by_name("capture_instance")?.unwrap_or_default(),
-        schema: by_name("source_schema")?.unwrap_or_default(),
-        table: by_name("source_table")?.unwrap_or_default(),
-        start_lsn: start.and_then(Lsn::from_bytes).filter(|lsn| !lsn.is_zero()),
-        key: by_name("index_column_list")?
-            .map(|list| bracketed(&list))
-            .unwrap_or_default(),
-        role: by_name("role_name")?.filter(|role| !role.is_empty()),
-    })
-}
-
-fn column(row: &Row, key: &[String]) -> Result<ColumnShape, SourceError> {
-    let name: Option<&str> = row.try_get("column_name").map_err(|e| ask::unexpected(e, DOING))?;
-    let name = name.unwrap_or_default().to_owned();
-    let data_type: Option<&str> = row.try_get("data_type").map_err(|e| ask::unexpected(e, DOING))?;
-    let data_type = data_type.unwrap_or_default().to_ascii_lowercase();
-    let precision = number(row, "numeric_precision")?;
-    let scale = number(row, "numeric_scale")?;
-    let fraction = number(row, "datetime_precision")?;
-    let declared = DeclaredType {
-        name: &data_type,
-        length: number(row, "character_maximum_length")?,
-        precision: precision.and_then(|n| u8::try_from(n).ok()),
-        scale: scale.or(fraction).and_then(|n| u8::try_from(n).ok()),
-    };
-    if META_BEFORE.iter().any(|meta| meta.eq_ignore_ascii_case(&name)) {
-        return Err(SourceError::ColumnName {
-            column: name,
-            reason: "has the name of one of the metadata columns that sluice adds".to_owned(),
-        });
-    }
-    let arrow = declared.arrow().ok_or_else(|| SourceError::UnsupportedType {
-        column: name.clone(),
-        source_type: declared.text(),
-    })?;
-    Ok(ColumnShape {
-        source_type: declared.text(),
-        data_type: arrow,
-        key: key
-            .iter()
-            .position(|part| *part == name)
-            .and_then(|position| u32::try_from(position + 1).ok()),
-        name,
-    })
-}
-
-/// The procedure's columns are `int`, `smallint` or `tinyint`, by version.
-fn number(row: &Row, column: &'static str) -> Result<Option<i32>, SourceError> {
-    if let Ok(value) = row.try_get::<i32, _>(column) {
-        return Ok(value);
-    }
-    if let Ok(value) = row.try_get::<i16, _>(column) {
-        return Ok(value.map(i32::from));
-    }
-    let value: Option<u8> = row.try_get(column).map_err(|e| ask::unexpected(e, DOING))?;
-    Ok(value.map(i32::from))
 }
 
 fn text(row: &Row, column: usize) -> Result<Option<String>, SourceError> {
     let value: Option<&str> = row.try_get(column).map_err(|e| ask::unexpected(e, DOING))?;
     Ok(value.map(str::to_owned))
-}
-
-/// The names in `[id], [line]]no]`, in order.
-fn bracketed(list: &str) -> Vec<String> {
-    let mut names = Vec::new();
-    let mut characters = list.chars().peekable();
-    while let Some(character) = characters.next() {
-        if character != '[' {
-            continue;
-        }
-        let mut name = String::new();
-        while let Some(character) = characters.next() {
-            if character != ']' {
-                name.push(character);
-            } else if characters.peek() == Some(&']') {
-                characters.next();
-                name.push(']');
-            } else {
-                break;
-            }
-        }
-        names.push(name);
-    }
-    names
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn key_columns_are_read_with_their_brackets() {
-        assert_eq!(bracketed("[id], [line]]no]"), ["id", "line]no"]);
-        assert!(bracketed("").is_empty());
-    }
-
-    #[test]
-    fn the_grant_is_guessed_from_the_default_name() {
-        assert_eq!(
-            source_grant_by_name("dbo_order_items", "cdc_reader"),
-            "GRANT SELECT ON [dbo].[order_items] TO [cdc_reader]"
-        );
-    }
 }

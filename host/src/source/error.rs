@@ -1,6 +1,6 @@
 //! What can go wrong with the source, and what the operator should do about it.
 
-use super::quote;
+use super::{grants, retry_policy};
 use crate::batch::BatchError;
 use crate::error::{Classify, ErrorKind};
 use crate::identity::CaptureInstance;
@@ -17,10 +17,20 @@ pub enum SourceError {
         /// What the system said.
         reason: String,
     },
-    /// TLS failed.
+    /// SQL Server Browser does not know the instance, or does not answer.
     #[error(
-        "cannot make a TLS connection to {server}: {reason}; if the server's certificate is self-signed, set source.server_certificate to its PEM file"
+        "SQL Server Browser of {host} does not say which port instance {instance} has: {reason}; check the instance's name, that the Browser runs and that UDP 1434 is open, or give the port in source.server: host,port"
     )]
+    Browser {
+        /// The host.
+        host: String,
+        /// The instance.
+        instance: String,
+        /// What was wrong.
+        reason: String,
+    },
+    /// TLS failed.
+    #[error("cannot make a TLS connection to {server}: {reason}; {}", tls_advice(reason))]
     Tls {
         /// Host and port.
         server: String,
@@ -35,19 +45,49 @@ pub enum SourceError {
         /// The user.
         user: String,
     },
-    /// Error 4060.
+    /// Error 18456 with an access token.
     #[error(
-        "database {database} does not exist on {server}, or user {user} may not open it: check source.database, or run CREATE USER {quoted_user} FOR LOGIN {quoted_user} in it"
+        "{server} refused {who}: check that the token is for https://database.windows.net/ and of the server's directory, and that its user is in the database (CREATE USER [name] FROM EXTERNAL PROVIDER)"
+    )]
+    TokenLogin {
+        /// Host and port.
+        server: String,
+        /// Whose token it is.
+        who: String,
+    },
+    /// There is no access token.
+    #[error("no access token from {from}: {reason}")]
+    Token {
+        /// Where it was to come from.
+        from: String,
+        /// Why there is none, and what to do.
+        reason: String,
+        /// Whether asking again may help.
+        transient: bool,
+    },
+    /// Error 4060, before this process ever was in the database.
+    #[error(
+        "database {database} does not exist on {server}, or {who} may not open it: check source.database, or run {grant} in it"
     )]
     Database {
-        /// Host and port.
+        /// The server.
         server: String,
         /// The database.
         database: String,
-        /// The user.
-        user: String,
-        /// The user's name as T-SQL.
-        quoted_user: String,
+        /// Who wanted to open it.
+        who: String,
+        /// The statement that makes the login a user of it.
+        grant: String,
+    },
+    /// Error 4060, though this process was in the database.
+    #[error(
+        "database {database} on {server} cannot be opened, though this process was in it before: it fails over, is being restored, or the login may not open it any more"
+    )]
+    DatabaseAway {
+        /// The server.
+        server: String,
+        /// The database.
+        database: String,
     },
     /// CDC is off for the database.
     #[error(
@@ -95,6 +135,63 @@ pub enum SourceError {
         column: String,
         /// Why it cannot be used.
         reason: String,
+    },
+    /// A column has one type in an instance and another in the one that takes over.
+    #[error(
+        "column {column} is {was} in capture instance {earlier} and {is} in {later}: it was dropped and added again, and one bronze table cannot hold both. Nothing of what follows was read. Leave it out (columns = […]), or give the table a new target, app_id and checkpoint with capture_instance = \"{later}\", and keep the old target as history"
+    )]
+    ColumnOfTwoTypes {
+        /// The column.
+        column: String,
+        /// The instance that is read first.
+        earlier: CaptureInstance,
+        /// Its type there.
+        was: String,
+        /// The instance that takes over.
+        later: CaptureInstance,
+        /// Its type there.
+        is: String,
+    },
+    /// `columns` names a column that is not captured.
+    #[error(
+        "columns names {column}, which {capture_instance} does not capture{}: correct the name, or make a capture instance with it",
+        nearest.as_ref().map(|n| format!("; did you mean {n}?")).unwrap_or_default()
+    )]
+    UnknownColumn {
+        /// The name.
+        column: String,
+        /// The table.
+        capture_instance: CaptureInstance,
+        /// The nearest captured column.
+        nearest: Option<String>,
+    },
+    /// The configured zone is not that of the server's clock.
+    #[error(
+        "source.source_time_zone = {zone} is {zone_offset} from UTC now, and the server's clock is {server_offset}: set it to the zone of the server's clock (its operating system's), or leave it out for SQL Server 2022 and Azure SQL, which name their zone"
+    )]
+    OtherZone {
+        /// The configured zone.
+        zone: String,
+        /// Its present distance from UTC.
+        zone_offset: String,
+        /// The server's.
+        server_offset: String,
+    },
+    /// `starting_lsn` names an LSN that the table does not have.
+    #[error(
+        "starting_lsn = {starting} of {capture_instance} {problem}: set it to an LSN from {min_lsn} to {max_lsn}, to \"earliest\" or to \"latest\""
+    )]
+    StartingLsn {
+        /// The table.
+        capture_instance: CaptureInstance,
+        /// The setting.
+        starting: Lsn,
+        /// What is wrong with it.
+        problem: &'static str,
+        /// The first LSN that is left.
+        min_lsn: Lsn,
+        /// The last.
+        max_lsn: Lsn,
     },
     /// Capture has not written an entry yet.
     #[error(
@@ -149,7 +246,7 @@ pub enum SourceError {
         end: Lsn,
     },
     /// Any other error of the server.
-    #[error("SQL Server error {number} while {doing}: {message}")]
+    #[error("SQL Server error {number} while {doing}: {message}{}", retry_policy::hint(*number))]
     Server {
         /// The error's number.
         number: u32,
@@ -213,6 +310,7 @@ impl Classify for SourceError {
     fn kind(&self) -> ErrorKind {
         match self {
             SourceError::Login { .. }
+            | SourceError::TokenLogin { .. }
             | SourceError::Database { .. }
             | SourceError::CdcNotEnabled { .. }
             | SourceError::UnknownInstance(_)
@@ -220,32 +318,44 @@ impl Classify for SourceError {
             | SourceError::Permission { .. }
             | SourceError::UnsupportedType { .. }
             | SourceError::ColumnName { .. }
-            | SourceError::Tls { .. } => ErrorKind::Config,
+            | SourceError::UnknownColumn { .. }
+            | SourceError::OtherZone { .. }
+            | SourceError::StartingLsn { .. }
+            | SourceError::Tls { .. }
+            | SourceError::Token { transient: false, .. } => ErrorKind::Config,
+            SourceError::ColumnOfTwoTypes { .. } => ErrorKind::SchemaChanged,
             SourceError::Connect { .. }
+            | SourceError::Browser { .. }
+            | SourceError::Token { transient: true, .. }
+            | SourceError::DatabaseAway { .. }
             | SourceError::NotCaptured { .. }
             | SourceError::NotReached { .. }
             | SourceError::Broken { .. }
             | SourceError::Timeout { .. } => ErrorKind::Retryable,
             SourceError::Purged { .. } => ErrorKind::DataLoss,
             SourceError::WentBack { .. } | SourceError::OtherHistory { .. } => ErrorKind::State,
-            SourceError::Server { number, .. } => kind_of_number(*number),
+            SourceError::Server { number, .. } => retry_policy::kind_of(*number),
             SourceError::Unexpected { .. } => ErrorKind::Internal,
             SourceError::Batch(error) => error.kind(),
         }
     }
 }
 
-/// Transient errors come from Microsoft's documentation ("Troubleshoot transient connection errors", and the list of
-/// resource-governance errors of Azure SQL).
-fn kind_of_number(number: u32) -> ErrorKind {
-    match number {
-        // Deadlock victim, lock time-out, and the transient errors of Azure SQL.
-        1205 | 1222 | 40197 | 40501 | 40613 | 49918 | 49919 | 49920 | 10928 | 10929 => ErrorKind::Retryable,
-        // Permission, object, CDC not enabled.
-        229 | 230 | 208 | 22901 | 22981 | 18456 | 4060 | 916 => ErrorKind::Config,
-        // Invalid column name: the table changed under the stream.
-        207 => ErrorKind::SchemaChanged,
-        _ => ErrorKind::Internal,
+/// What to do about a failure of TLS, by what the library says about it.
+fn tls_advice(reason: &str) -> &'static str {
+    let lower = reason.to_lowercase();
+    if lower.contains("expired") {
+        "the server needs a new certificate"
+    } else if lower.contains("not yet valid") {
+        "compare the clocks of both machines"
+    } else if lower.contains("mismatch") && !lower.contains("the expected one") {
+        "the certificate is for another name than the one in source.server: if it is the right server, set source.host_name_in_certificate to the certificate's name"
+    } else if lower.contains("the expected one") {
+        "if the server has a new certificate, put it where source.server_certificate says"
+    } else if lower.contains("no encryption") {
+        "the server has no certificate: give it one, or set source.encrypt = false"
+    } else {
+        "set source.ca_file to the PEM file of the authority that signed the server's certificate, or source.server_certificate to the certificate itself when it is self-signed"
     }
 }
 
@@ -306,29 +416,27 @@ impl SourceError {
     }
 
     /// Permission errors about the change table of `instance`, with the grant that mends them; others as they are.
-    pub(super) fn with_grant(self, instance: &CaptureInstance, user: &str) -> SourceError {
+    pub(super) fn with_grant(self, instance: &CaptureInstance, user: impl AsRef<str>) -> SourceError {
         match self {
             // 229 is about the object, 230 about a column of it; both name the object.
             SourceError::Server {
                 number: 229 | 230,
                 message,
                 ..
-            } if message.contains(&format!("{instance}_CT")) => {
-                let object = quote::change_table(&instance.0);
-                SourceError::Permission {
-                    grant: format!("GRANT SELECT ON {object} TO {}", quote::name(user)),
-                    object,
-                    user: user.to_owned(),
-                }
-            }
+            } if message.contains(&format!("{instance}_CT")) => grants::change_table_denied(instance, user.as_ref()),
             other => other,
         }
     }
 
-    fn server(number: u32, message: &str, doing: &str) -> SourceError {
+    /// Whether somebody answered: the server is there, and only this question failed.
+    pub(super) fn was_answered(&self) -> bool {
+        !matches!(self, SourceError::Connect { .. } | SourceError::Browser { .. })
+    }
+
+    pub(super) fn server(number: u32, message: &str, doing: &str) -> SourceError {
         SourceError::Server {
             number,
-            message: message.to_owned(),
+            message: retry_policy::words(number, message),
             doing: doing.to_owned(),
         }
     }
@@ -339,14 +447,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn transient_numbers_are_retried_and_final_ones_are_not() {
-        for number in [1205, 1222, 40197, 40501, 40613, 49918, 49919, 49920, 10928, 10929] {
-            assert_eq!(kind_of_number(number), ErrorKind::Retryable, "{number}");
+    fn what_tls_says_leads_to_what_helps() {
+        for (reason, words) in [
+            ("certificate verify failed (certificate has expired)", "new certificate"),
+            (
+                "certificate verify failed (IP address mismatch)",
+                "host_name_in_certificate",
+            ),
+            (
+                "certificate verify failed (self-signed certificate)",
+                "source.server_certificate",
+            ),
+            ("unable to get local issuer certificate", "source.ca_file"),
+            (
+                "the server's certificate is not the expected one",
+                "source.server_certificate says",
+            ),
+        ] {
+            assert!(tls_advice(reason).contains(words), "{reason}");
         }
-        for number in [18456, 229, 208, 22901, 22981, 4060] {
-            assert_eq!(kind_of_number(number), ErrorKind::Config, "{number}");
-        }
-        assert_eq!(kind_of_number(207), ErrorKind::SchemaChanged);
-        assert_eq!(kind_of_number(8134), ErrorKind::Internal);
+    }
+
+    #[test]
+    fn a_database_that_was_there_is_away_and_one_that_never_was_is_wrong() {
+        let away = SourceError::DatabaseAway {
+            server: "h".into(),
+            database: "d".into(),
+        };
+        let wrong = SourceError::Database {
+            server: "h".into(),
+            database: "d".into(),
+            who: "user u".into(),
+            grant: "CREATE USER [u]".into(),
+        };
+        assert_eq!((away.kind(), wrong.kind()), (ErrorKind::Retryable, ErrorKind::Config));
     }
 }

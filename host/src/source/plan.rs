@@ -1,18 +1,25 @@
-//! Which commits the next batch holds, and when they happened.
+//! Which commits the next batch holds, through which instances they are read, and in which parts.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use tiberius::Query;
 
 use super::ask::{self, Asker};
-use super::bounds::{self, Wanted};
+use super::bounds::{self, Bounds, Wanted};
 use super::error::SourceError;
+use super::mapping;
 use super::quote;
+use super::table::{Piece, SourceTable};
 use crate::batch::CommitTimes;
+use crate::clock::{Clock, Repeated};
 use crate::identity::CaptureInstance;
-use crate::lsn::{Lsn, Offset, UtcMicros};
+use crate::lsn::{Lsn, Offset};
 
 const DOING: &str = "planning a batch";
+
+/// Change rows that a part of a range holds at least: fewer are not worth a connection.
+const ROWS_PER_PART: u64 = 50_000;
 
 /// A closed range of commits that begins and ends on one.
 #[derive(Debug, Clone)]
@@ -21,75 +28,178 @@ pub struct RangePlan {
     pub first: Lsn,
     /// The last commit, where the stream will be.
     pub end: Offset,
+    /// What is read, in order: parts that begin and end between commits, each through one instance.
+    pub parts: Vec<Piece>,
     /// The commits from `first` to `end`.
     pub commit_times: Arc<CommitTimes>,
+    /// Which pass of an hour that the clock repeated they belong to.
+    pub repeated: Repeated,
 }
 
-/// Plans the range that begins at `wanted.from`, ends at most at `wanted.to` and holds at most `max_commits` commits from
-/// the first one of this table on. `None`: this table has no change in it, and lost none.
+/// What limits a batch.
+#[derive(Debug, Clone, Copy)]
+pub struct RangeLimits {
+    /// Commits of the source, from the table's first change on.
+    pub commits: u32,
+    /// Parts that are read at the same time, at most.
+    pub parts: NonZeroU32,
+    /// Change rows that a commit is expected to have; `None`: nobody knows.
+    pub rows_per_commit: Option<f64>,
+}
+
+/// Plans the range that begins at `wanted.from` and ends at most at `wanted.to`. `None`: this table has no change in it, and
+/// lost none.
 pub async fn plan_range(
     asker: &mut Asker,
-    instance: &CaptureInstance,
+    table: &SourceTable,
     wanted: Wanted,
-    max_commits: u32,
-    offset_minutes: i32,
+    limits: RangeLimits,
+    clock: Clock,
 ) -> Result<Option<RangePlan>, SourceError> {
-    let user = asker.settings().user.clone();
-    let first = first_change(asker, instance, wanted)
-        .await
-        .map_err(|error| error.with_grant(instance, &user))?;
-    let Some(first) = first else {
+    let pieces = table.pieces(wanted.from, wanted.to);
+    let Some((instance, first)) = first_change(asker, table, &pieces, wanted).await? else {
         return Ok(None);
     };
-    let mut commits = Query::new(
-        "SELECT TOP (@P1) [start_lsn], [tran_end_time] FROM [cdc].[lsn_time_mapping] \
-         WHERE [start_lsn] >= @P2 AND [start_lsn] <= @P3 ORDER BY [start_lsn]",
-    );
-    commits.bind(i64::from(max_commits));
-    commits.bind(first.0.to_vec());
-    commits.bind(wanted.to.0.to_vec());
-    let after = wanted.after.map(|after| after.commit_ts);
-    let commit_times = times(asker.bound(commits, DOING).await?, offset_minutes, after)?;
-    match commit_times.last() {
-        Some((lsn, commit_ts)) => Ok(Some(RangePlan {
-            first,
-            end: Offset { lsn, commit_ts },
-            commit_times: Arc::new(commit_times),
-        })),
-        // A change row whose commit has no time: cleanup removed it between the two questions.
-        None => Err(SourceError::Batch(crate::batch::BatchError::UnknownCommit {
-            capture_instance: instance.clone(),
+    let commits = mapping::local_times(asker, first, wanted.to, Some(limits.commits)).await?;
+    let repeated = mapping::repeated(asker, clock, &commits).await?;
+    let commit_times = mapping::in_utc(commits, clock, &repeated, wanted.after);
+    // A change row whose commit has no time: cleanup removed it between the two questions.
+    let Some((lsn, commit_ts)) = commit_times.last() else {
+        return Err(SourceError::Batch(crate::batch::BatchError::UnknownCommit {
+            capture_instance: table.instances[instance].name.clone(),
             lsn: first,
-        })),
-    }
+        }));
+    };
+    let pieces = table.pieces(first, lsn);
+    let parts = match is_worth_parts(limits, commit_times.commits().len()) {
+        true => split(&rows_of_commits(asker, table, &pieces).await?, &pieces, limits.parts),
+        false => pieces,
+    };
+    Ok(Some(RangePlan {
+        first,
+        end: Offset { lsn, commit_ts },
+        parts,
+        commit_times: Arc::new(commit_times),
+        repeated,
+    }))
 }
 
-/// The first change of this table in the range. What is left is asked about after the rows, in one request: an answer of
-/// "none" before it is then no work of cleanup, and not of a copy that lags.
+/// The first change of this table in the range, and the instance that has it. What is left is asked about after the rows, in
+/// one request: an answer of "none" before it is then no work of cleanup, and not of a copy that lags.
 async fn first_change(
     asker: &mut Asker,
-    instance: &CaptureInstance,
+    table: &SourceTable,
+    pieces: &[Piece],
     wanted: Wanted,
-) -> Result<Option<Lsn>, SourceError> {
-    let mut question = Query::new(format!(
-        "SELECT MIN([__$start_lsn]) FROM {} WHERE [__$start_lsn] >= @P1 AND [__$start_lsn] <= @P2; {}",
-        quote::change_table(&instance.0),
-        bounds::statement(instance)
-    ));
-    question.bind(wanted.from.0.to_vec());
-    question.bind(wanted.to.0.to_vec());
-    let sets = asker.bound_sets(question, DOING).await?;
-    let [first, left] = sets.as_slice() else {
+) -> Result<Option<(usize, Lsn)>, SourceError> {
+    let name = |piece: &Piece| &table.instances[piece.instance].name;
+    let firsts: Vec<String> = (0..pieces.len())
+        .map(|at| {
+            format!(
+                "(SELECT MIN([__$start_lsn]) FROM {} WHERE [__$start_lsn] >= @P{} AND [__$start_lsn] <= @P{})",
+                quote::change_table(&name(&pieces[at]).0),
+                2 * at + 1,
+                2 * at + 2
+            )
+        })
+        .collect();
+    let left: Vec<String> = pieces.iter().map(|piece| bounds::statement(name(piece))).collect();
+    let mut question = Query::new(format!("SELECT {}; {}", firsts.join(", "), left.join("; ")));
+    for piece in pieces {
+        question.bind(piece.from.0.to_vec());
+        question.bind(piece.to.0.to_vec());
+    }
+    let user = asker.user();
+    let sets = asker.bound_sets(question, DOING).await.map_err(|error| {
+        pieces
+            .iter()
+            .fold(error, |error, piece| error.with_grant(name(piece), &user))
+    })?;
+    if sets.len() != pieces.len() + 1 {
         return Err(SourceError::Unexpected {
             doing: DOING.to_owned(),
             reason: format!("{} result sets", sets.len()),
         });
-    };
-    wanted.check(instance, bounds::of_rows(left)?)?;
-    match first.first() {
-        Some(row) => ask::lsn(row, 0, DOING),
-        None => Ok(None),
     }
+    let mut found = None;
+    for (at, piece) in pieces.iter().enumerate() {
+        let left: Bounds = bounds::of_rows(&sets[at + 1])?;
+        of_piece(piece, wanted).check(name(piece), left)?;
+        if let (None, Some(row)) = (found, sets[0].first()) {
+            found = ask::lsn(row, at, DOING)?.map(|lsn| (piece.instance, lsn));
+        }
+    }
+    Ok(found)
+}
+
+/// What a piece of a range needs.
+pub fn of_piece(piece: &Piece, wanted: Wanted) -> Wanted {
+    Wanted {
+        from: piece.from,
+        to: piece.to,
+        after: wanted.after,
+    }
+}
+
+fn is_worth_parts(limits: RangeLimits, commits: usize) -> bool {
+    let expected = limits.rows_per_commit.map(|rows| rows * commits as f64);
+    limits.parts.get() > 1 && commits > 1 && expected.is_none_or(|rows| rows >= 2.0 * ROWS_PER_PART as f64)
+}
+
+/// How many change rows each commit has in the pieces. The server reads the range for it and sends a row a commit.
+async fn rows_of_commits(
+    asker: &mut Asker,
+    table: &SourceTable,
+    pieces: &[Piece],
+) -> Result<Vec<(Lsn, u64)>, SourceError> {
+    let mut counts = Vec::new();
+    for piece in pieces {
+        let instance = &table.instances[piece.instance].name;
+        let mut question = Query::new(format!(
+            "SELECT [__$start_lsn], COUNT_BIG(*) FROM {} WHERE [__$start_lsn] >= @P1 AND [__$start_lsn] <= @P2 \
+             GROUP BY [__$start_lsn] ORDER BY [__$start_lsn]",
+            quote::change_table(&instance.0)
+        ));
+        question.bind(piece.from.0.to_vec());
+        question.bind(piece.to.0.to_vec());
+        for row in asker.bound(question, DOING).await? {
+            let rows: Option<i64> = row.try_get(1).map_err(|e| ask::unexpected(e, DOING))?;
+            if let (Some(lsn), Some(rows)) = (ask::lsn(&row, 0, DOING)?, rows) {
+                counts.push((lsn, u64::try_from(rows).unwrap_or(0)));
+            }
+        }
+    }
+    Ok(counts)
+}
+
+/// Cuts pieces between commits, so that at most so many parts have about as many rows each, and not too few.
+fn split(commits: &[(Lsn, u64)], pieces: &[Piece], parts: NonZeroU32) -> Vec<Piece> {
+    let total: u64 = commits.iter().map(|(_, rows)| rows).sum();
+    let wanted = u64::from(parts.get()).min(total / ROWS_PER_PART).max(1);
+    let mut cuts: Vec<Lsn> = Vec::new();
+    let mut rows = 0;
+    for (lsn, of_commit) in commits {
+        rows += of_commit;
+        // Where this commit ends, a further part is full.
+        let full = rows * wanted / total.max(1);
+        if full > cuts.len() as u64 && (cuts.len() as u64) < wanted - 1 {
+            cuts.push(*lsn);
+        }
+    }
+    let mut split = Vec::new();
+    for piece in pieces {
+        let mut from = piece.from;
+        for cut in cuts.iter().filter(|cut| **cut >= piece.from && **cut < piece.to) {
+            split.push(Piece {
+                from,
+                to: *cut,
+                ..*piece
+            });
+            from = cut.next();
+        }
+        split.push(Piece { from, ..*piece });
+    }
+    split
 }
 
 /// The commit times of a range that was planned earlier: the same that the plan had. A batch's end is a commit, so a
@@ -98,16 +208,11 @@ pub async fn replay_times(
     asker: &mut Asker,
     instance: &CaptureInstance,
     wanted: Wanted,
-    offset_minutes: i32,
+    clock: Clock,
+    repeated: &Repeated,
 ) -> Result<Arc<CommitTimes>, SourceError> {
-    let mut commits = Query::new(
-        "SELECT [start_lsn], [tran_end_time] FROM [cdc].[lsn_time_mapping] \
-         WHERE [start_lsn] >= @P1 AND [start_lsn] <= @P2 ORDER BY [start_lsn]",
-    );
-    commits.bind(wanted.from.0.to_vec());
-    commits.bind(wanted.to.0.to_vec());
-    let after = wanted.after.map(|after| after.commit_ts);
-    let times = times(asker.bound(commits, DOING).await?, offset_minutes, after)?;
+    let commits = mapping::local_times(asker, wanted.from, wanted.to, None).await?;
+    let times = mapping::in_utc(commits, clock, repeated, wanted.after);
     if times.last().is_some_and(|(lsn, _)| lsn == wanted.to) {
         return Ok(Arc::new(times));
     }
@@ -118,82 +223,74 @@ pub async fn replay_times(
     })
 }
 
-/// Whether the server's history has the position: a database that was restored or made anew may have passed its LSN
-/// meanwhile, with other commits. A commit at the position has its time; a commit that is missing, though older ones are
-/// there, was never in this history.
-pub async fn check_history(asker: &mut Asker, instance: &CaptureInstance, position: Offset) -> Result<(), SourceError> {
-    let mut question = Query::new(
-        "SELECT (SELECT MIN([start_lsn]) FROM [cdc].[lsn_time_mapping]), \
-         (SELECT [tran_end_time] FROM [cdc].[lsn_time_mapping] WHERE [start_lsn] = @P1), \
-         DATEPART(TZOFFSET, SYSDATETIMEOFFSET())",
-    );
-    question.bind(position.lsn.0.to_vec());
-    let rows = asker.bound(question, DOING).await?;
-    let Some(row) = rows.first() else {
-        return Ok(());
-    };
-    let offset: i32 = row.try_get(2).map_err(|e| ask::unexpected(e, DOING))?.unwrap_or(0);
-    let known = match (ask::lsn(row, 0, DOING)?, ask::local_micros(row, 1, DOING)?) {
-        // Where the clock went back, a position has the time of an earlier commit. A commit made anew is later than both.
-        (_, Some(local)) => {
-            local - i64::from(offset) * 60_000_000 <= position.commit_ts.0 || same_instant(local, position.commit_ts)
-        }
-        (Some(oldest), None) => oldest > position.lsn,
-        (None, None) => true,
-    };
-    if known {
-        return Ok(());
-    }
-    Err(SourceError::OtherHistory {
-        capture_instance: instance.clone(),
-        end: position.lsn,
-    })
-}
-
-/// Whether a local time is the instant that a commit was given earlier. The offset may have been another one then, and
-/// offsets are whole quarters of an hour; a commit after the server's clock stepped back was given a later time.
-fn same_instant(local_micros: i64, commit_ts: UtcMicros) -> bool {
-    const QUARTER: i64 = 15 * 60 * 1_000_000;
-    const STEP_BACK: i64 = 5 * 1_000_000;
-    let apart = (local_micros - commit_ts.0).rem_euclid(QUARTER);
-    apart == 0 || apart >= QUARTER - STEP_BACK
-}
-
-fn times(rows: Vec<tiberius::Row>, offset_minutes: i32, after: Option<UtcMicros>) -> Result<CommitTimes, SourceError> {
-    let rows = rows
-        .iter()
-        .map(|row| {
-            let lsn = ask::lsn(row, 0, DOING)?.ok_or_else(|| SourceError::Unexpected {
-                doing: DOING.to_owned(),
-                reason: "a commit without an LSN".to_owned(),
-            })?;
-            let local = ask::local_micros(row, 1, DOING)?.ok_or_else(|| SourceError::Unexpected {
-                doing: DOING.to_owned(),
-                reason: "a commit without a time".to_owned(),
-            })?;
-            Ok((lsn, local))
-        })
-        .collect::<Result<Vec<(Lsn, i64)>, SourceError>>()?;
-    Ok(CommitTimes::new(rows, offset_minutes, after))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn an_instant_is_the_same_whatever_the_offset_was() {
-        let at = UtcMicros(1_700_000_000_123_000);
-        for (apart_ms, same) in [
-            (0, true),
-            (3_600_000, true),
-            (-5_400_000, true),
-            (-2, true),
-            (-6_000, false),
-            (3, false),
-            (2_160, false),
-        ] {
-            assert_eq!(same_instant(at.0 + apart_ms * 1000, at), same, "{apart_ms}");
+    fn lsn(n: u8) -> Lsn {
+        Lsn([0, 0, 0, 1, 0, 0, 0, 0, 0, n])
+    }
+
+    fn piece(instance: usize, from: u8, to: u8) -> Piece {
+        Piece {
+            instance,
+            from: lsn(from),
+            to: lsn(to),
         }
+    }
+
+    fn parts(n: u32) -> NonZeroU32 {
+        NonZeroU32::new(n).unwrap()
+    }
+
+    #[test]
+    fn parts_have_about_as_many_rows_each_and_are_cut_between_commits() {
+        let commits: Vec<(Lsn, u64)> = (1..=8).map(|n| (lsn(n), 25_000)).collect();
+        assert_eq!(
+            split(&commits, &[piece(0, 1, 8)], parts(4)),
+            [piece(0, 1, 2), piece(0, 3, 4), piece(0, 5, 6), piece(0, 7, 8)]
+        );
+        assert_eq!(
+            split(&commits, &[piece(0, 1, 8)], parts(2)),
+            [piece(0, 1, 4), piece(0, 5, 8)]
+        );
+        // Few rows stay together, however many parts there may be.
+        let few: Vec<(Lsn, u64)> = (1..=8).map(|n| (lsn(n), 12_000)).collect();
+        assert_eq!(split(&few, &[piece(0, 1, 8)], parts(8)), [piece(0, 1, 8)]);
+        // A commit is never cut.
+        let one = [(lsn(1), 10), (lsn(2), 5_000_000), (lsn(3), 10)];
+        let cut = split(&one, &[piece(0, 1, 3)], parts(4));
+        assert_eq!(cut, [piece(0, 1, 2), piece(0, 3, 3)]);
+        assert_eq!(split(&[], &[piece(0, 1, 3)], parts(4)), [piece(0, 1, 3)]);
+    }
+
+    #[test]
+    fn parts_do_not_reach_over_the_switch_of_instances() {
+        let commits: Vec<(Lsn, u64)> = (1..=8).map(|n| (lsn(n), 25_000)).collect();
+        let pieces = [piece(0, 1, 3), piece(1, 4, 8)];
+        assert_eq!(
+            split(&commits, &pieces, parts(4)),
+            [
+                piece(0, 1, 2),
+                piece(0, 3, 3),
+                piece(1, 4, 4),
+                piece(1, 5, 6),
+                piece(1, 7, 8)
+            ]
+        );
+    }
+
+    #[test]
+    fn rows_are_counted_only_where_it_can_pay() {
+        let limits = |n, rows_per_commit| RangeLimits {
+            commits: 500,
+            parts: parts(n),
+            rows_per_commit,
+        };
+        assert!(is_worth_parts(limits(4, None), 500));
+        assert!(is_worth_parts(limits(4, Some(1000.0)), 500));
+        assert!(!is_worth_parts(limits(4, Some(10.0)), 500));
+        assert!(!is_worth_parts(limits(1, None), 500));
+        assert!(!is_worth_parts(limits(4, None), 1));
     }
 }

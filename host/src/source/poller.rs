@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::ask::{self, Asker};
 use super::error::SourceError;
+use super::mapping;
 use super::quote;
+use super::server_clock;
+use super::table::{self, Listed};
+use crate::clock::{Clock, Instants, Repeated, Zone};
 use crate::config::SourceSettings;
 use crate::error::{Classify, ErrorKind};
 use crate::identity::CaptureInstance;
@@ -20,6 +25,8 @@ use crate::lsn::{Lsn, Offset, UtcMicros};
 const DOING: &str = "polling";
 /// Tables asked about in one statement.
 const TABLES_PER_STATEMENT: usize = 100;
+/// From one look at the list of capture instances to the next, where no table joined meanwhile.
+const LIST_EVERY: Duration = Duration::from_secs(5);
 /// The longest pause between attempts while the source is away.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
@@ -28,13 +35,43 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 pub struct Poll {
     /// Counts polls, from 1.
     pub number: u64,
-    /// The last commit that capture has processed, by the server's clock and offset of this poll.
+    /// The last commit that capture has processed.
     pub max: Offset,
-    /// The server clock's distance from UTC.
-    pub offset_minutes: i32,
+    /// The server's clock.
+    pub clock: Clock,
+    /// What it showed, in UTC.
+    pub server_now: UtcMicros,
     /// Round trip of the shortest statement, in milliseconds.
     pub rtt_ms: f64,
+    /// The capture instances of the database, and up to which commit that list is whole.
+    pub listed: Listing,
     tables: HashMap<CaptureInstance, TablePoll>,
+}
+
+/// The capture instances that this login sees. One that is not in it begins after `up_to`.
+#[derive(Debug, Clone)]
+pub struct Listing {
+    /// `max_lsn` before the list was read: an instance that begins at or below it had been made, so it is in the list.
+    pub up_to: Offset,
+    instances: Arc<Vec<Listed>>,
+}
+
+impl Listing {
+    /// The instances of a table, in the order in which they take over: name, and where each begins, if that is known yet.
+    pub fn of(&self, schema: &str, table: &str) -> Vec<(CaptureInstance, Option<Lsn>)> {
+        let of_table = |listed: &&Listed| listed.schema == schema && listed.table == table;
+        let mut instances: Vec<_> = self
+            .instances
+            .iter()
+            .filter(of_table)
+            .map(|listed| &listed.instance)
+            .collect();
+        table::sort(&mut instances);
+        instances
+            .into_iter()
+            .map(|instance| (instance.name.clone(), instance.start_lsn))
+            .collect()
+    }
 }
 
 /// What a poll saw of one table.
@@ -75,8 +112,13 @@ impl Poll {
     pub(crate) fn for_test(max: Offset, tables: Vec<(CaptureInstance, TablePoll)>) -> Poll {
         Poll {
             number: 1,
+            server_now: max.commit_ts,
             max,
-            offset_minutes: 0,
+            clock: Clock::Fixed(0),
+            listed: Listing {
+                up_to: max,
+                instances: Arc::default(),
+            },
             rtt_ms: 0.0,
             tables: tables.into_iter().collect(),
         }
@@ -99,22 +141,30 @@ pub struct Registration {
 #[derive(Default)]
 struct Shared {
     tables: Mutex<BTreeSet<CaptureInstance>>,
+    /// A table joined since the instances were listed.
+    joined: AtomicBool,
     wake: Notify,
 }
 
 impl Poller {
     /// Starts polling; tables join by [`Poller::register`].
-    pub fn start(settings: SourceSettings, interval: Duration) -> Poller {
+    pub fn start(settings: SourceSettings, zone: Zone, interval: Duration) -> Poller {
         let (sender, state) = watch::channel(PollState::Waiting);
         let shared = Arc::new(Shared::default());
         let stop = CancellationToken::new();
-        tokio::spawn(run(settings, interval, sender, Arc::clone(&shared), stop.clone()));
+        let clock = ServerClock {
+            zone,
+            repeated: Repeated::default(),
+        };
+        let asker = Asker::new(settings);
+        tokio::spawn(run(asker, clock, interval, sender, Arc::clone(&shared), stop.clone()));
         Poller { state, shared, stop }
     }
 
     /// Asks about this table too, from now on. The name is spelled as the server has it.
     pub fn register(&self, capture_instance: CaptureInstance) -> Registration {
         self.shared.lock().insert(capture_instance.clone());
+        self.shared.joined.store(true, Ordering::Release);
         self.shared.wake.notify_one();
         Registration {
             capture_instance,
@@ -148,18 +198,22 @@ impl Drop for Poller {
 }
 
 async fn run(
-    settings: SourceSettings,
+    mut asker: Asker,
+    mut clock: ServerClock,
     interval: Duration,
     sender: watch::Sender<PollState>,
     shared: Arc<Shared>,
     stop: CancellationToken,
 ) {
-    let mut asker = Asker::new(settings);
     let mut number = 0;
     let mut failures: u32 = 0;
+    let mut list = ListOf::default();
     loop {
+        // Before the tables are taken: one that joins in between is listed with the next poll.
+        let joined = shared.joined.swap(false, Ordering::AcqRel);
+        list.is_old |= joined;
         let tables: Vec<CaptureInstance> = shared.lock().iter().cloned().collect();
-        let pause = match poll(&mut asker, &tables, number + 1).await {
+        let pause = match poll(&mut asker, &mut clock, &mut list, &tables, number + 1).await {
             Ok(poll) => {
                 number += 1;
                 failures = 0;
@@ -181,11 +235,68 @@ async fn run(
     }
 }
 
-async fn poll(asker: &mut Asker, tables: &[CaptureInstance], number: u64) -> Result<Poll, SourceError> {
+/// What is known of the server's clock from one poll to the next.
+struct ServerClock {
+    zone: Zone,
+    /// Where second passes begin of hours that polls fell into.
+    repeated: Repeated,
+}
+
+impl ServerClock {
+    /// The time of a commit in UTC. In a repeated hour, the server is asked which pass it is.
+    async fn instant(
+        &mut self,
+        asker: &mut Asker,
+        clock: Clock,
+        lsn: Lsn,
+        local_micros: i64,
+    ) -> Result<UtcMicros, SourceError> {
+        // A second pass that has begun begins where it did; one that has not may do so by now.
+        if let Instants::Two { hour, .. } = clock.instants(local_micros)
+            && !self.repeated.is_second_pass(lsn, hour)
+        {
+            let from = mapping::second_pass(asker, hour).await?;
+            self.repeated.note(hour, from);
+        }
+        Ok(clock.instant(lsn, local_micros, &self.repeated))
+    }
+}
+
+/// The list of instances from one poll to the next.
+#[derive(Default)]
+struct ListOf {
+    newest: Option<(Listing, Instant)>,
+    is_old: bool,
+}
+
+impl ListOf {
+    async fn get(&mut self, asker: &mut Asker, max: Offset) -> Result<Listing, SourceError> {
+        match &self.newest {
+            Some((listing, at)) if !self.is_old && at.elapsed() < LIST_EVERY => Ok(listing.clone()),
+            _ => {
+                let listing = Listing {
+                    up_to: max,
+                    instances: Arc::new(table::list(asker).await?),
+                };
+                self.newest = Some((listing.clone(), Instant::now()));
+                self.is_old = false;
+                Ok(listing)
+            }
+        }
+    }
+}
+
+async fn poll(
+    asker: &mut Asker,
+    server: &mut ServerClock,
+    list: &mut ListOf,
+    tables: &[CaptureInstance],
+    number: u64,
+) -> Result<Poll, SourceError> {
     let asked = Instant::now();
     let rows = asker
         .query(
-            "SELECT m.max_lsn, sys.fn_cdc_map_lsn_to_time(m.max_lsn), DATEPART(TZOFFSET, SYSDATETIMEOFFSET()) \
+            "SELECT m.max_lsn, sys.fn_cdc_map_lsn_to_time(m.max_lsn), SYSDATETIMEOFFSET() \
              FROM (SELECT sys.fn_cdc_get_max_lsn() AS max_lsn) AS m",
             &[],
             DOING,
@@ -205,18 +316,28 @@ async fn poll(asker: &mut Asker, tables: &[CaptureInstance], number: u64) -> Res
         doing: DOING.to_owned(),
         reason: "max_lsn has no time".to_owned(),
     })?;
-    let offset_minutes: i32 = row.try_get(2).map_err(|e| ask::unexpected(e, DOING))?.unwrap_or(0);
+    let (server_now, offset_minutes) = server_clock::now(row, 2, DOING)?;
+    // A zone whose rules the clock does not follow (yet) says less than the clock itself.
+    let clock = server
+        .zone
+        .clock(server_now, offset_minutes)
+        .unwrap_or(Clock::Fixed(offset_minutes));
+    let max = Offset {
+        lsn: max_lsn,
+        commit_ts: server.instant(asker, clock, max_lsn, local).await?,
+    };
+    let listed = list.get(asker, max).await?;
     let mut seen = HashMap::with_capacity(tables.len());
     for group in tables.chunks(TABLES_PER_STATEMENT) {
-        match ask_group(asker, group, max_lsn, offset_minutes).await {
+        match ask_group(asker, group, max_lsn, clock).await {
             Ok(answers) => seen.extend(answers),
             // One table's change table can fail the request for all: ask about each alone.
             Err(error) if concerns_a_table(&error) => {
                 for table in group {
-                    match ask_group(asker, std::slice::from_ref(table), max_lsn, offset_minutes).await {
+                    match ask_group(asker, std::slice::from_ref(table), max_lsn, clock).await {
                         Ok(answers) => seen.extend(answers),
                         Err(error) if concerns_a_table(&error) => {
-                            let error = error.with_grant(table, &asker.settings().user);
+                            let error = error.with_grant(table, asker.user());
                             seen.insert(table.clone(), TablePoll::Failed(Arc::new(error)));
                         }
                         Err(error) => return Err(error),
@@ -228,11 +349,10 @@ async fn poll(asker: &mut Asker, tables: &[CaptureInstance], number: u64) -> Res
     }
     Ok(Poll {
         number,
-        max: Offset {
-            lsn: max_lsn,
-            commit_ts: UtcMicros(local - i64::from(offset_minutes) * 60_000_000),
-        },
-        offset_minutes,
+        max,
+        listed,
+        clock,
+        server_now,
         rtt_ms,
         tables: seen,
     })
@@ -275,7 +395,7 @@ async fn ask_group(
     asker: &mut Asker,
     tables: &[CaptureInstance],
     max_lsn: Lsn,
-    offset_minutes: i32,
+    clock: Clock,
 ) -> Result<Vec<(CaptureInstance, TablePoll)>, SourceError> {
     let sets = asker.batch(&question(tables), DOING).await?;
     let [max, newest, left] = sets.as_slice() else {
@@ -308,8 +428,7 @@ async fn ask_group(
                 table.clone(),
                 TablePoll::Ready {
                     min_lsn: ask::lsn(row, 1, DOING)?.filter(|lsn| !lsn.is_zero()),
-                    min_commit_ts: ask::local_micros(row, 2, DOING)?
-                        .map(|local| UtcMicros(local - i64::from(offset_minutes) * 60_000_000)),
+                    min_commit_ts: ask::local_micros(row, 2, DOING)?.map(|local| clock.earliest(local)),
                     last_lsn: *last_lsn,
                 },
             ))

@@ -2,6 +2,8 @@
 
 use arrow::datatypes::{DataType, TimeUnit};
 
+use crate::shape::Recorded;
+
 /// A column of the source as `sys.sp_cdc_get_captured_columns` describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DeclaredType<'a> {
@@ -51,12 +53,20 @@ impl DeclaredType<'_> {
             "date" => DataType::Date32,
             "datetime" | "smalldatetime" | "datetime2" => DataType::Timestamp(TimeUnit::Microsecond, None),
             "datetimeoffset" => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
-            "time" | "char" | "varchar" | "nchar" | "nvarchar" | "text" | "ntext" | "xml" | "uniqueidentifier" => {
-                DataType::Utf8
-            }
+            "time" | "uniqueidentifier" | "char" | "varchar" | "nchar" | "nvarchar" | "sysname" | "text" | "ntext"
+            | "xml" | "json" | "vector" => DataType::Utf8,
             "binary" | "varbinary" | "image" | "timestamp" | "rowversion" => DataType::Binary,
             _ => return None,
         })
+    }
+
+    /// In which change rows CDC records a column of the type. `position`: the column's, among the captured ones, from 1.
+    pub(super) fn recorded(&self, position: u32) -> Recorded {
+        match (self.name, self.length) {
+            ("text" | "ntext" | "image", _) => Recorded::After,
+            ("varchar" | "nvarchar" | "varbinary", Some(-1)) => Recorded::Changed { ordinal: position },
+            _ => Recorded::Always,
+        }
     }
 }
 
@@ -85,6 +95,16 @@ mod tests {
         );
         assert_eq!(declared("sql_variant", None, None, None).arrow(), None);
         assert_eq!(declared("geography", Some(-1), None, None).arrow(), None);
+    }
+
+    #[test]
+    fn long_types_are_not_recorded_everywhere() {
+        let recorded = |name, length| declared(name, length, None, None).recorded(3);
+        assert_eq!(recorded("ntext", Some(1_073_741_823)), Recorded::After);
+        assert_eq!(recorded("nvarchar", Some(-1)), Recorded::Changed { ordinal: 3 });
+        for (name, length) in [("nvarchar", Some(4000)), ("xml", Some(-1)), ("int", None)] {
+            assert_eq!(recorded(name, length), Recorded::Always, "{name}");
+        }
     }
 
     #[test]

@@ -1,24 +1,30 @@
 //! One batch, from its plan to its commit.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use futures::StreamExt as _;
 use tokio::sync::mpsc;
 
 use crate::batch::{Chunk, CommitTimes};
-use crate::checkpoint::{InstanceRange, PlannedBatch};
+use crate::checkpoint::{CommitRecord, InstanceRange, PlannedBatch};
+use crate::clock::{Clock, Repeated};
 use crate::facts::FactsRow;
 use crate::failpoint;
 use crate::identity::BatchId;
 use crate::lake::{CommitOutcome, LakeError, StagedFiles};
 use crate::lsn::{Lsn, Offset, UtcMicros};
 use crate::report::Event;
-use crate::source::{ChunkLimits, Poll, RangePlan, ReadStats, Wanted, plan_range, replay_times};
+use crate::source::{
+    ChangeReader, ChunkLimits, Poll, RangeLimits, RangePlan, ReadStats, SourceError, Wanted, plan_range, replay_times,
+};
 use crate::transform::Chain;
 
+use super::omitted::Omitted;
 use super::open::{OpenTable, blocking};
 use super::publish::Committed;
 use super::record::{Seen, Timing};
+use super::schema::Told;
 use super::tally::Tally;
 use super::{StreamError, millis};
 
@@ -31,7 +37,7 @@ const PRUNE_EVERY: i64 = 50;
 impl OpenTable {
     /// Ends the batch that an earlier run began, under its pins.
     pub(super) async fn finish_open_batch(&mut self) -> Result<(), StreamError> {
-        let Some(planned) = self.open_batch.take() else {
+        let Some(planned) = self.open_batch.clone() else {
             return Ok(());
         };
         let timing = Timing::start();
@@ -39,42 +45,61 @@ impl OpenTable {
             // An idle position: nothing is read, so nothing of it can be lost.
             let (tally, stats) = (Tally::default(), ReadStats::default());
             let facts = self.facts_row(&planned, &tally, stats, Seen::default(), timing);
-            return self.finish(&planned, facts, 0, true).await;
+            return self.finish(&planned, facts, None, true).await;
         };
-        let wanted = wanted(range, planned.start);
-        let offset_minutes = planned.clock_offset_minutes.unwrap_or(0);
+        let wanted = Wanted {
+            from: range.from,
+            to: planned.end.lsn,
+            after: planned.start,
+        };
+        let clock = planned.clock().ok_or(StreamError::Task {
+            doing: "reading the clock of its plan",
+        })?;
+        let instance = &range.capture_instance;
         let times = self
             .retried(|| async {
                 let mut asker = self.shared.asks.get().await?;
-                Ok(replay_times(&mut asker, self.instance(), wanted, offset_minutes).await?)
+                Ok(replay_times(&mut asker, instance, wanted, clock, &planned.repeated_hours).await?)
             })
             .await?;
-        self.execute(planned, wanted, times, Seen::default(), timing, true)
-            .await
+        self.execute(planned, times, Seen::default(), timing, true).await
     }
 
     /// Plans the batch that begins at `from` and runs it.
     pub(super) async fn run_range(&mut self, from: Lsn, max: Offset, poll: &Poll) -> Result<(), StreamError> {
         let mut timing = Timing::start();
+        let ddl = self.look().await?;
         let plan = self.plan(from, max, poll).await?;
         timing.plan = timing.started.elapsed();
         if let Some(first) = &self.first_change {
-            first.expect(self.instance(), plan.as_ref().map(|plan| plan.first))?;
+            first.expect(&self.source, plan.as_ref().map(|plan| plan.first))?;
         }
         let Some(plan) = plan else {
             self.advance_idle(max);
             return Ok(());
         };
-        let range = InstanceRange {
-            capture_instance: self.instance().clone(),
-            from: plan.first,
-            to: plan.end.lsn,
+        let ranges: Vec<InstanceRange> = plan
+            .parts
+            .iter()
+            .map(|part| InstanceRange {
+                capture_instance: self.source.instances[part.instance].name.clone(),
+                from: part.from,
+                to: part.to,
+            })
+            .collect();
+        let told = self.tell_source(&ddl, &plan.parts, from, plan.end);
+        let planned = PlannedBatch {
+            repeated_hours: plan.repeated,
+            ..self.pin(from, plan.end, ranges, poll.clock, told)
         };
-        let wanted = wanted(&range, self.position);
-        let planned = self.pin(from, plan.end, vec![range], poll.offset_minutes);
         self.write_plan(&planned).await?;
-        self.execute(planned, wanted, plan.commit_times, self.seen(poll), timing, false)
-            .await
+        self.open_batch = Some(planned.clone());
+        let commits = plan.commit_times.commits().len();
+        let before = self.summary.rows;
+        self.execute(planned, plan.commit_times, self.seen(poll), timing, false)
+            .await?;
+        self.rows_per_commit = Some((self.summary.rows - before) as f64 / commits.max(1) as f64);
+        Ok(())
     }
 
     async fn plan(&mut self, from: Lsn, max: Offset, poll: &Poll) -> Result<Option<RangePlan>, StreamError> {
@@ -83,10 +108,14 @@ impl OpenTable {
             to: max.lsn,
             after: self.position,
         };
-        let max_commits = self.settings.max_commits_per_batch;
+        let limits = RangeLimits {
+            commits: self.settings.max_commits_per_batch,
+            parts: self.parts,
+            rows_per_commit: self.rows_per_commit,
+        };
         self.retried(|| async {
             let mut asker = self.shared.asks.get().await?;
-            Ok(plan_range(&mut asker, self.instance(), wanted, max_commits, poll.offset_minutes).await?)
+            Ok(plan_range(&mut asker, &self.source, wanted, limits, poll.clock).await?)
         })
         .await
     }
@@ -123,7 +152,8 @@ impl OpenTable {
         from: Lsn,
         end: Offset,
         ranges: Vec<InstanceRange>,
-        clock_offset_minutes: i32,
+        clock: Clock,
+        told: Told,
     ) -> PlannedBatch {
         PlannedBatch {
             format: crate::checkpoint::FORMAT,
@@ -135,7 +165,14 @@ impl OpenTable {
             ranges,
             chunk_rows: self.shared.limits.chunk_rows as u64,
             chunk_bytes: self.shared.limits.chunk_bytes as u64,
-            clock_offset_minutes: Some(clock_offset_minutes),
+            clock_offset_minutes: match clock {
+                Clock::Fixed(minutes) => Some(minutes),
+                Clock::Zone(_) => None,
+            },
+            clock_zone: clock.zone_name().map(str::to_owned),
+            repeated_hours: Repeated::default(),
+            events: told.events,
+            source: Some(told.seen),
             chain: self.chain.digest().to_owned(),
             components: self
                 .chain
@@ -152,7 +189,6 @@ impl OpenTable {
     async fn execute(
         &mut self,
         planned: PlannedBatch,
-        wanted: Wanted,
         times: Arc<CommitTimes>,
         seen: Seen,
         timing: Timing,
@@ -162,12 +198,12 @@ impl OpenTable {
         // An attempt whose reply was lost may be in bronze.
         let mut look = replayed;
         let mut moved = false;
-        let (facts, replaced_texts) = loop {
+        let (facts, warning) = loop {
             let done = async {
                 if look && let Some(facts) = self.in_bronze(&planned).await? {
-                    return Ok((facts, 0));
+                    return Ok((facts, None));
                 }
-                self.attempt(&planned, wanted, &times, seen, timing).await
+                self.attempt(&planned, &times, seen, timing).await
             };
             match done.await {
                 Ok(done) => break done,
@@ -177,36 +213,24 @@ impl OpenTable {
             }
             look = true;
         };
-        self.finish(&planned, facts, replaced_texts, replayed).await
+        self.finish(&planned, facts, warning, replayed).await
     }
 
-    /// Reads, transforms, stages and commits. The batch's facts, and how many texts held invalid sequences.
+    /// Reads, transforms, stages and commits. The batch's facts, and what there is to warn of.
     async fn attempt(
         &self,
         planned: &PlannedBatch,
-        wanted: Wanted,
         times: &Arc<CommitTimes>,
         seen: Seen,
         mut timing: Timing,
-    ) -> Result<(FactsRow, u64), StreamError> {
+    ) -> Result<(FactsRow, Option<String>), StreamError> {
         // Before anything is read, whoever ran the stream before cannot commit any more.
         self.bronze.claim(self.checkpoint.fencing()).await?;
         failpoint::pass(failpoint::BEFORE_READ);
         let (sender, chunks) = mpsc::channel(CHUNKS_WAITING);
-        let limits = ChunkLimits {
-            rows: planned.chunk_rows as usize,
-            bytes: planned.chunk_bytes as usize,
-        };
-        let reading = {
-            let (reader, times) = (Arc::clone(&self.reader), Arc::clone(times));
-            tokio::spawn(async move {
-                let started = Instant::now();
-                let stats = reader.read(wanted, times, limits, sender).await;
-                (stats, started.elapsed())
-            })
-        };
+        let reading = tokio::spawn(self.readers(planned, times)?.read(sender));
         let staged = self.bronze.stage(planned.batch_id, planned.attempt).await?;
-        let staged = stage(Arc::clone(&self.chain), chunks, staged).await;
+        let staged = stage(Arc::clone(&self.chain), self.omitted.clone(), chunks, staged).await;
         // The reader's error comes first: when it failed, the chunks just ended.
         let (stats, read) = reading.await.map_err(|_| StreamError::Task {
             doing: "reading change rows",
@@ -220,10 +244,13 @@ impl OpenTable {
             (_, Err(error)) => return Err(error),
         };
         timing.read = read.saturating_sub(stats.handing_over);
+        let warning = tally
+            .replaced
+            .warning(&self.shape, &format!("batch {}", planned.batch_id));
         if tally.rows == 0 {
             staged.abort().await;
             let facts = self.facts_row(planned, &tally, stats, seen, timing);
-            return Ok((facts, tally.replaced_texts));
+            return Ok((facts, warning));
         }
         failpoint::pass(failpoint::BEFORE_FILES_STAGED);
         staged.finish().await?;
@@ -248,7 +275,39 @@ impl OpenTable {
                 doing: "looking for its batch in bronze",
             })?,
         };
-        Ok((facts, tally.replaced_texts))
+        Ok((facts, warning))
+    }
+
+    /// What reads the ranges of a plan.
+    fn readers(&self, planned: &PlannedBatch, times: &Arc<CommitTimes>) -> Result<Readers, StreamError> {
+        let ranges = planned
+            .ranges
+            .iter()
+            .map(|range| {
+                let reader = self
+                    .readers
+                    .iter()
+                    .find(|(name, _)| *name == range.capture_instance)
+                    .ok_or(StreamError::Task {
+                        doing: "looking for the instance of its plan",
+                    })?;
+                let wanted = Wanted {
+                    from: range.from,
+                    to: range.to,
+                    after: planned.start,
+                };
+                Ok((Arc::clone(&reader.1), wanted))
+            })
+            .collect::<Result<Vec<_>, StreamError>>()?;
+        Ok(Readers {
+            ranges,
+            times: Arc::clone(times),
+            limits: ChunkLimits {
+                rows: planned.chunk_rows as usize,
+                bytes: planned.chunk_bytes as usize,
+            },
+            at_once: self.parts.get() as usize,
+        })
     }
 
     /// Writes `commits/<n>`, then hands facts and verdict on.
@@ -256,28 +315,30 @@ impl OpenTable {
         &mut self,
         planned: &PlannedBatch,
         facts: FactsRow,
-        replaced_texts: u64,
+        warning: Option<String>,
         replayed: bool,
     ) -> Result<(), StreamError> {
         let record = self.record(planned, facts).await?;
-        if replaced_texts > 0 {
+        if let Some(message) = warning {
             self.shared.tell(Event::Warning {
                 capture_instance: self.settings.capture_instance.clone(),
-                message: format!(
-                    "{replaced_texts} texts of batch {} held invalid sequences, which were replaced by U+FFFD",
-                    planned.batch_id
-                ),
+                message,
             });
         }
         self.tell_batch(&record, replayed);
-        let status = self.status_at(planned.end.lsn);
+        self.publish_record(&record).await?;
+        self.prune(planned.batch_id).await
+    }
+
+    /// Hands the facts and the verdict of a batch on that is recorded.
+    pub(super) async fn publish_record(&mut self, record: &CommitRecord) -> Result<(), StreamError> {
+        let status = self.status_at(record.end.lsn);
         self.status = Some(status);
         let committed = Committed {
-            entries: self.entries(&record),
-            verdict: self.verdict(Some(planned.end), status),
+            entries: self.entries(record),
+            verdict: self.verdict(record.position(), status),
         };
-        self.publisher.publish(committed).await?;
-        self.prune(planned.batch_id).await
+        self.publisher.publish(committed).await
     }
 
     /// Now and then, what the checkpoint no longer needs is removed. Commits whose facts are not written stay.
@@ -294,17 +355,77 @@ impl OpenTable {
     }
 }
 
+/// The ranges of a batch, and what reads each. The first begins at the batch's first change: what lies between the position
+/// and that was found empty when the batch was planned.
+struct Readers {
+    ranges: Vec<(Arc<ChangeReader>, Wanted)>,
+    times: Arc<CommitTimes>,
+    limits: ChunkLimits,
+    at_once: usize,
+}
+
+impl Readers {
+    /// Reads the ranges, some at once, each over its own connection. Their chunks mix; rows say by themselves where they
+    /// belong. What the reading cost, and how long it took.
+    async fn read(self, out: mpsc::Sender<Chunk>) -> (Result<ReadStats, SourceError>, Duration) {
+        let started = Instant::now();
+        let (times, limits) = (self.times, self.limits);
+        let mut reading = futures::stream::iter(self.ranges)
+            .map(move |(reader, wanted)| {
+                let (times, out) = (Arc::clone(&times), out.clone());
+                // On a task of its own: decoding is CPU work.
+                AbortOnDrop(tokio::spawn(
+                    async move { reader.read(wanted, times, limits, out).await },
+                ))
+            })
+            .buffer_unordered(self.at_once);
+        let mut stats = ReadStats::default();
+        while let Some(read) = reading.next().await {
+            match read {
+                Ok(Ok(part)) => stats.add(part),
+                Ok(Err(error)) => return (Err(error), started.elapsed()),
+                Err(_) => {
+                    let error = SourceError::Unexpected {
+                        doing: "reading change rows".to_owned(),
+                        reason: "the task that read them ended abruptly".to_owned(),
+                    };
+                    return (Err(error), started.elapsed());
+                }
+            }
+        }
+        (Ok(stats), started.elapsed())
+    }
+}
+
+/// A task that ends with the one that waits for it: the other ranges of a batch that failed are void.
+struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
+
+impl<T> Future for AbortOnDrop<T> {
+    type Output = Result<T, tokio::task::JoinError>;
+
+    fn poll(mut self: std::pin::Pin<&mut Self>, context: &mut std::task::Context<'_>) -> std::task::Poll<Self::Output> {
+        std::pin::Pin::new(&mut self.0).poll(context)
+    }
+}
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 /// Transforms and stages chunks as they come, on threads for CPU work, while the next one is read.
 async fn stage(
     transforms: Arc<Chain>,
+    omitted: Option<Arc<Omitted>>,
     mut chunks: mpsc::Receiver<Chunk>,
     mut staged: StagedFiles,
 ) -> Result<(StagedFiles, Tally), StreamError> {
     let mut tally = Tally::default();
     while let Some(chunk) = chunks.recv().await {
         failpoint::pass(failpoint::CHUNK_READ);
-        tally.replaced_texts += chunk.replaced_texts;
-        let transforms = Arc::clone(&transforms);
+        tally.replaced.add(&chunk.replaced);
+        let (transforms, omitted) = (Arc::clone(&transforms), omitted.clone());
         let (files, outcome) = tokio::task::spawn_blocking(move || {
             let mut staged = staged;
             let outcome = transforms
@@ -312,7 +433,13 @@ async fn stage(
                 .map_err(StreamError::from)
                 .and_then(|applied| {
                     failpoint::pass(failpoint::CHUNK_TRANSFORMED);
-                    staged.write(&applied.batch)?;
+                    match &omitted {
+                        Some(omitted) => {
+                            let batch = omitted.add_to(&applied, &chunk.omitted);
+                            staged.write(&batch.map_err(|error| LakeError::Internal(error.to_string()))?)?;
+                        }
+                        None => staged.write(&applied.batch)?,
+                    }
                     Ok(applied)
                 });
             (staged, outcome)
@@ -334,16 +461,6 @@ async fn stage(
 /// A chunk that came out of the chain without a metadata column that it had.
 fn misfit(column: &str) -> StreamError {
     LakeError::Internal(format!("a chunk lost its column {column} in the transforms")).into()
-}
-
-/// What a batch reads. Its range begins at its first change: what lies between the position and that was found empty when
-/// the batch was planned.
-fn wanted(range: &InstanceRange, after: Option<Offset>) -> Wanted {
-    Wanted {
-        from: range.from,
-        to: range.to,
-        after,
-    }
 }
 
 fn provenance_json(chain: &Chain) -> serde_json::Value {

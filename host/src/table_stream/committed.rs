@@ -33,7 +33,6 @@ impl OpenTable {
             return Ok(None);
         };
         let record = self.record(&planned, facts).await?;
-        self.open_batch = None;
         Ok(Some(record))
     }
 
@@ -81,7 +80,9 @@ impl OpenTable {
         } else {
             self.last_with_rows = Some(planned.batch_id);
         }
-        let events = self.chain_event(planned, number(facts.rows));
+        let mut events = planned.events.clone();
+        events.extend(self.chain_event(planned, number(facts.rows)));
+        let source = planned.source.clone().or_else(|| Some(self.seen_source.clone()));
         let newest_event = self.next_event + i64::try_from(events.len()).unwrap_or(0);
         let record = Arc::new(CommitRecord {
             format: crate::checkpoint::FORMAT,
@@ -93,6 +94,7 @@ impl OpenTable {
             chain: planned.chain.clone(),
             last_event: newest_event.checked_sub(1).filter(|newest| *newest >= 0),
             events,
+            source: source.clone(),
             facts,
             committed_at: UtcMicros::now(),
         });
@@ -106,9 +108,11 @@ impl OpenTable {
         self.position = Some(planned.end);
         self.recorded = Some(planned.end);
         self.next_batch = BatchId(planned.batch_id.0 + 1);
+        self.open_batch = None;
         (self.attempt, self.reason, self.first_change) = (0, None, None);
         self.next_event = newest_event;
         self.last_chain = Some(record.chain.clone());
+        self.seen_source = source.unwrap_or_default();
         self.idle_since = Instant::now();
         let facts = &record.facts;
         self.summary.rows += number(facts.rows);

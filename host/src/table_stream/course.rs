@@ -69,7 +69,7 @@ pub(crate) enum Course {
 /// Decides. An error when a person has to: bronze would hold rows of two chains.
 pub(super) fn course(
     settings: &TableSettings,
-    instance: &CaptureInstance,
+    instances: &[&CaptureInstance],
     chain: &Chain,
     left: Left<'_>,
 ) -> Result<Course, StreamError> {
@@ -77,7 +77,7 @@ pub(super) fn course(
         digest: chain.digest(),
         provenance: chain.provenance(),
     };
-    decide(settings.on_transform_change, instance, &now, left)
+    decide(settings.on_transform_change, instances, &now, left)
 }
 
 /// The chain of the configuration.
@@ -88,7 +88,7 @@ struct InForce<'a> {
 
 fn decide(
     policy: OnTransformChange,
-    instance: &CaptureInstance,
+    instances: &[&CaptureInstance],
     now: &InForce<'_>,
     left: Left<'_>,
 ) -> Result<Course, StreamError> {
@@ -112,10 +112,15 @@ fn decide(
         ));
     }
     let others = open.ranges.iter().map(|range| &range.capture_instance);
-    if let Some(other) = others.into_iter().find(|other| *other != instance) {
+    if let Some(other) = others.into_iter().find(|other| !instances.contains(other)) {
+        let names: Vec<&str> = instances.iter().map(|instance| instance.0.as_str()).collect();
         reasons.push(format!(
-            "it was planned through capture instance {other}, and {instance} is configured"
+            "it was planned through capture instance {other}, and the table is read through {} now",
+            names.join(" and ")
         ));
+    }
+    if open.clock().is_none() {
+        reasons.push("it was planned with a time zone that this version of sluice does not know".to_owned());
     }
     if reasons.is_empty() {
         return Ok(Course::AsPlanned);
@@ -271,7 +276,7 @@ mod tests {
             last: last.map(Ran::recorded),
             last_with_rows: rows.then_some(BatchId(6)),
         };
-        decide(policy, &CaptureInstance("dbo_t".to_owned()), &now, left)
+        decide(policy, &[&CaptureInstance("dbo_t".to_owned())], &now, left)
     }
 
     fn anew(course: Course) -> (u32, String) {
@@ -390,7 +395,7 @@ mod tests {
         };
         let error = decide(
             OnTransformChange::Fail,
-            &CaptureInstance("dbo_t".to_owned()),
+            &[&CaptureInstance("dbo_t".to_owned())],
             &now,
             left,
         )

@@ -6,6 +6,7 @@ use crate::checkpoint::{CheckpointError, StateError};
 use crate::error::{Classify, ErrorKind};
 use crate::identity::AppId;
 use crate::lake::LakeError;
+use crate::lsn::Lsn;
 use crate::source::SourceError;
 use crate::transform::TransformError;
 
@@ -76,6 +77,21 @@ pub enum StreamError {
         #[source]
         error: Box<StreamError>,
     },
+    /// DDL that `schema_change_policy` refuses.
+    #[error(
+        "the source table was changed by DDL at {lsn}: {statement}. schema_change_policy = \"fail\" stops there, and nothing \
+         after it was read. set it to \"classify\" to go on: what is captured goes on, and what bronze cannot follow is an \
+         error of its own"
+    )]
+    Ddl {
+        /// Where it stands in the log.
+        lsn: Lsn,
+        /// Its text, without literals.
+        statement: String,
+    },
+    /// The table has other instances or columns than when the stream opened it. No failure: [`super::run_table`] opens it again.
+    #[error("the source table changed while its stream was open")]
+    TableChanged,
     /// The stream was asked to end while it waited to try again. No failure: [`super::run_table`] ends well then.
     #[error("stopped while waiting to try again")]
     Stopped,
@@ -97,6 +113,7 @@ impl Classify for StreamError {
             StreamError::State(error) => error.kind(),
             StreamError::TakenOver { .. } | StreamError::FactsUnnumbered { .. } => ErrorKind::State,
             StreamError::TransformChanged { .. } => ErrorKind::Config,
+            StreamError::Ddl { .. } | StreamError::TableChanged => ErrorKind::SchemaChanged,
             StreamError::Stopped => ErrorKind::Retryable,
             StreamError::Task { .. } => ErrorKind::Internal,
         }

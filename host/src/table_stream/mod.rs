@@ -15,11 +15,16 @@ mod course;
 mod error;
 mod idle;
 mod kept;
+mod omitted;
 mod open;
 mod position;
 mod publish;
 mod record;
+mod replaced;
 mod retrying;
+mod schema;
+mod skip;
+mod stall;
 mod standing;
 mod takeover;
 mod tally;
@@ -35,17 +40,18 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{Limits, TableSettings, Trigger};
 use crate::error::{Classify, chain};
 use crate::facts::{FactsTable, FactsWriter};
+use crate::identity::BatchId;
 use crate::lsn::Offset;
 use crate::report::{Event, TableSummary};
 use crate::retry;
-use crate::source::{AskPool, Catalog, Poll, PollState, Poller, StreamPool};
+use crate::source::{AskPool, Catalog, Poll, PollState, Poller, Registration, StreamPool};
 use crate::transform::{Engine, KeyRing};
 use crate::verdict::VerdictWriter;
 
 pub(crate) use course::{Course, plugin_name};
 pub use error::StreamError;
 use open::OpenTable;
-pub(crate) use open::specs;
+pub(crate) use open::{recorded_position, specs};
 use position::Next;
 pub(crate) use standing::{Open, Standing, standing};
 pub use takeover::Hosts;
@@ -89,60 +95,118 @@ impl Shared {
     }
 }
 
-/// Runs one table's stream to its end: stopped, caught up, or failed.
+/// Runs one table's stream to its end: stopped, caught up, or failed. When the source table gets other instances or columns,
+/// the stream is opened again.
 pub async fn run_table(shared: Arc<Shared>, settings: TableSettings) -> Result<TableSummary, StreamError> {
-    let mut failures = 0;
-    let mut table = loop {
-        match OpenTable::open(&shared, &settings).await {
-            Ok(table) => break table,
-            Err(error) => {
-                let error = match shared.pause(&settings.capture_instance, error, &mut failures).await {
-                    Ok(()) => continue,
-                    // All streams are also asked to stop when this process loses its lease.
-                    Err(StreamError::Stopped) => match takeover::expect_own_lease(&shared).await {
-                        Ok(()) => return Ok(open::summary(&settings, Vec::new())),
-                        Err(lost) => lost,
-                    },
-                    Err(error) => error,
-                };
-                kept::tell(&shared, &settings, &error).await;
-                return Err(error);
+    let mut before: Option<TableSummary> = None;
+    let mut reopened = Reopened::default();
+    loop {
+        let mut table = match open_table(&shared, &settings).await? {
+            Some(table) => table,
+            None => return Ok(before.unwrap_or_else(|| open::summary(&settings, Vec::new()))),
+        };
+        if let Some(before) = before.take() {
+            table.summary.add(&before);
+        }
+        let streamed = match stream(&shared, &settings, &mut table).await {
+            // What was begun is finished by the next run.
+            Err(StreamError::Stopped) => Ok(()),
+            Err(StreamError::TableChanged) if reopened.once_more(table.next_batch) => {
+                shared.tell(Event::Warning {
+                    capture_instance: settings.capture_instance.clone(),
+                    message: "the source table has other capture instances or columns now; its stream is opened again"
+                        .to_owned(),
+                });
+                before = Some(table.close().await?);
+                continue;
+            }
+            streamed => streamed,
+        };
+        let streamed = takeover::ended(&table.checkpoint, streamed).await;
+        if let Err(error) = &streamed {
+            kept::tell(&shared, &settings, error).await;
+            // How the table does is for the process to say that has it now.
+            if !matches!(error, StreamError::TakenOver { .. }) {
+                table.tell_failed().await;
             }
         }
-    };
-    let streamed = match stream(&shared, &settings, &mut table).await {
-        // What was begun is finished by the next run.
-        Err(StreamError::Stopped) => Ok(()),
-        streamed => streamed,
-    };
-    let streamed = takeover::ended(&table.checkpoint, streamed).await;
-    if let Err(error) = &streamed {
-        kept::tell(&shared, &settings, error).await;
-        // How the table does is for the process to say that has it now.
-        if !matches!(error, StreamError::TakenOver { .. }) {
-            table.tell_failed().await;
-        }
+        // Whatever ended the stream, what is committed gets its facts and its verdict.
+        let closed = table.close().await;
+        streamed?;
+        return closed;
     }
-    // Whatever ended the stream, what is committed gets its facts and its verdict.
-    let closed = table.close().await;
-    streamed?;
-    closed
+}
+
+/// How often a stream was opened again without a batch between: a table cannot change for ever.
+#[derive(Default)]
+struct Reopened {
+    at: Option<BatchId>,
+    times: u32,
+}
+
+impl Reopened {
+    const MOST: u32 = 5;
+
+    fn once_more(&mut self, next: BatchId) -> bool {
+        if self.at != Some(next) {
+            *self = Reopened {
+                at: Some(next),
+                times: 0,
+            };
+        }
+        self.times += 1;
+        self.times <= Reopened::MOST
+    }
+}
+
+/// Opens a table; `None` when the stream was asked to end meanwhile.
+async fn open_table(shared: &Arc<Shared>, settings: &TableSettings) -> Result<Option<OpenTable>, StreamError> {
+    let mut failures = 0;
+    loop {
+        let error = match OpenTable::open(shared, settings).await {
+            Ok(table) => return Ok(Some(table)),
+            Err(error) => error,
+        };
+        let error = match shared.pause(&settings.capture_instance, error, &mut failures).await {
+            Ok(()) => continue,
+            // All streams are also asked to stop when this process loses its lease.
+            Err(StreamError::Stopped) => match takeover::expect_own_lease(shared).await {
+                Ok(()) => return Ok(None),
+                Err(lost) => lost,
+            },
+            Err(error) => error,
+        };
+        kept::tell(shared, settings, &error).await;
+        return Err(error);
+    }
 }
 
 async fn stream(shared: &Arc<Shared>, settings: &TableSettings, table: &mut OpenTable) -> Result<(), StreamError> {
     table.begin().await?;
-    table.finish_open_batch().await?;
-    let _registration = shared.poller.register(table.instance().clone());
+    let _registrations: Vec<Registration> = table
+        .source
+        .instances
+        .iter()
+        .map(|instance| shared.poller.register(instance.name.clone()))
+        .collect();
     let once = shared.once || settings.trigger == Trigger::AvailableNow;
     let mut polls = shared.poller.subscribe();
     let mut seen = 0;
     let mut target: Option<Offset> = None;
     let mut unreached = None;
+    if let Err(error) = table.finish_open_batch().await {
+        let error = table.explained(error).await;
+        let Some(poll) = next_poll(shared, table, &mut polls, &mut seen).await? else {
+            return Err(error);
+        };
+        table.skip_loss(error, &poll).await?;
+    }
     'polls: loop {
         let Some(poll) = next_poll(shared, table, &mut polls, &mut seen).await? else {
             return table.rest().await;
         };
         table.saw(&poll);
+        table.heed_listing(&poll).await?;
         // A table that capture has not reached may begin after this poll: where to end is not known yet.
         if once && target.is_none() && table.is_reached(&poll) {
             target = Some(poll.max);
@@ -152,20 +216,30 @@ async fn stream(shared: &Arc<Shared>, settings: &TableSettings, table: &mut Open
             _ => poll.max,
         };
         while !shared.stop.is_cancelled() {
-            match table.next(&poll, max)? {
-                Next::Nothing => break,
-                Next::NotReached => {
+            let step = match table.next(&poll, max) {
+                Ok(Next::Nothing) => break,
+                Ok(Next::NotReached) => {
                     table.wait_for_capture(&mut unreached, once).await?;
                     continue 'polls;
                 }
-                Next::Idle(offset) => table.advance_idle(offset),
-                Next::Range { from } => table.run_range(from, max, &poll).await?,
+                Ok(Next::Idle(offset)) => {
+                    table.advance_idle(offset);
+                    Ok(())
+                }
+                Ok(Next::Begin(offset)) => table.begin_at(offset, &poll).await,
+                Ok(Next::Range { from }) => table.run_range(from, max, &poll).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = step {
+                let error = table.explained(error).await;
+                table.skip_loss(error, &poll).await?;
             }
         }
         unreached = None;
         // Without a position, the table's first commit is after the target.
         let is_there = |target: Offset| table.position().is_none_or(|position| position.lsn >= target.lsn);
         if shared.stop.is_cancelled() || target.is_some_and(is_there) {
+            table.tell_stall(&poll).await?;
             return table.rest().await;
         }
         table.settle(&poll).await?;
@@ -193,7 +267,7 @@ async fn next_poll(
         }
         let state = polls.borrow_and_update().clone();
         match state {
-            PollState::Seen(poll) if poll.number > *seen && poll.table(table.instance()).is_some() => {
+            PollState::Seen(poll) if poll.number > *seen && table.is_in(&poll) => {
                 *seen = poll.number;
                 return Ok(Some(poll));
             }

@@ -1,10 +1,12 @@
 //! Opening a table: its columns, its chain, its checkpoint and its bronze table, and where the last run ended.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::checkpoint::{
-    Checkpoint, CheckpointError, CommitRecord, PlannedBatch, Resume, StreamIdentity, expect_whole, reconcile,
+    Checkpoint, CheckpointError, CheckpointReader, CommitRecord, PlannedBatch, Resume, SourceSeen, StreamIdentity,
+    expect_whole, reconcile,
 };
 use crate::config::TableSettings;
 use crate::facts::{FactsEntry, FactsKey, RecordedFacts};
@@ -14,13 +16,15 @@ use crate::lake::{BronzeSpec, BronzeTable, Column};
 use crate::lsn::{Lsn, Offset, UtcMicros};
 use crate::report::{Event, TableSummary};
 use crate::shape::TableShape;
-use crate::source::{ChangeReader, Poll, TablePoll, TableSource, check_history};
+use crate::source::{ChangeReader, Poll, SourceTable, TablePoll, TableSource, check_history};
 use crate::transform::{Chain, OnError, OutputColumn, Route, TransformSpec};
 use crate::verdict::{TableStatus, VerdictUpdate};
 
 use super::committed;
 use super::course::{Course, Left, Ran, course, plugin_name};
-use super::position::{self, FirstChange, Next};
+use super::omitted::Omitted;
+
+use super::position::{Bearings, FirstChange, Next};
 use super::publish::{Committed, Publisher};
 use super::{Shared, StreamError, millis, takeover};
 
@@ -29,9 +33,15 @@ pub(super) struct OpenTable {
     pub(super) shared: Arc<Shared>,
     pub(super) settings: TableSettings,
     pub(super) shape: Arc<TableShape>,
-    pub(super) start_lsn: Option<Lsn>,
+    /// The table as it was seen last.
+    pub(super) source: Arc<SourceTable>,
     pub(super) chain: Arc<Chain>,
-    pub(super) reader: Arc<ChangeReader>,
+    /// What reads each of its instances.
+    pub(super) readers: Vec<(CaptureInstance, Arc<ChangeReader>)>,
+    /// Parts of a batch that are read at the same time, at most.
+    pub(super) parts: NonZeroU32,
+    /// Which columns of bronze can lack values; `None` where every row has all.
+    pub(super) omitted: Option<Arc<Omitted>>,
     pub(super) bronze: BronzeTable,
     pub(super) checkpoint: Checkpoint,
     pub(super) publisher: Publisher,
@@ -57,6 +67,12 @@ pub(super) struct OpenTable {
     /// The attempt at the next batch, and why it is not the first.
     pub(super) attempt: u32,
     pub(super) reason: Option<String>,
+    /// What is told of the source.
+    pub(super) seen_source: SourceSeen,
+    /// Rows that a commit of the last batch had on average.
+    pub(super) rows_per_commit: Option<f64>,
+    /// Capture stands still, as of the newest poll.
+    pub(super) stalled: bool,
     /// The first change of the next batch, where an earlier attempt at it found it.
     pub(super) first_change: Option<FirstChange>,
     /// The chain that the last batch ran with.
@@ -70,14 +86,19 @@ pub(super) struct OpenTable {
 impl OpenTable {
     /// Opens everything, in an order in which nothing is written before this process owns the stream.
     pub(super) async fn open(shared: &Arc<Shared>, settings: &TableSettings) -> Result<OpenTable, StreamError> {
-        let source = {
+        let position = recorded_position(settings).await;
+        let TableSource { shape, table } = {
             let mut asker = shared.asks.get().await?;
             shared
                 .catalog
-                .open_table(&mut asker, &settings.capture_instance)
+                .open_table(
+                    &mut asker,
+                    &settings.capture_instance,
+                    position,
+                    settings.columns.as_deref(),
+                )
                 .await?
         };
-        let TableSource { shape, start_lsn } = source;
         let shape = Arc::new(shape);
         let chain = {
             let (shared, shape, settings) = (Arc::clone(shared), Arc::clone(&shape), settings.clone());
@@ -100,7 +121,7 @@ impl OpenTable {
         let checkpoint = takeover::take(shared, settings, identity).await?;
         failpoint::pass(failpoint::OWNER_WRITTEN);
         let taken = checkpoint.clone();
-        match OpenTable::of(shared, settings, (shape, start_lsn), chain, checkpoint).await {
+        match OpenTable::of(shared, settings, (shape, table), chain, checkpoint).await {
             Ok(table) => Ok(table),
             Err(error) => Err(takeover::told(&taken, error).await),
         }
@@ -110,11 +131,12 @@ impl OpenTable {
     async fn of(
         shared: &Arc<Shared>,
         settings: &TableSettings,
-        (shape, start_lsn): (Arc<TableShape>, Option<Lsn>),
+        (shape, source): (Arc<TableShape>, Arc<SourceTable>),
         chain: Chain,
         mut checkpoint: Checkpoint,
     ) -> Result<OpenTable, StreamError> {
-        let bronze = BronzeTable::open(&settings.target.display().to_string(), bronze_spec(settings, &chain)).await?;
+        let spec = bronze_spec(settings, &shape, &chain);
+        let bronze = BronzeTable::open(&settings.target.display().to_string(), spec).await?;
         let facts = shared.facts_of(settings)?;
         let verdicts = shared.verdicts_of(settings)?;
         let recorded_facts = facts.table.expect_numbered(&settings.app_id).await?;
@@ -162,7 +184,22 @@ impl OpenTable {
                 verdicts.clone(),
                 finalized,
             ),
-            reader: Arc::new(ChangeReader::new(shared.pool.clone(), Arc::clone(&shape))),
+            readers: source
+                .instances
+                .iter()
+                .enumerate()
+                .map(|(at, instance)| {
+                    let reader = ChangeReader::new(shared.pool.clone(), &source, at, &shape);
+                    (instance.name.clone(), Arc::new(reader))
+                })
+                .collect(),
+            parts: settings.reading.num_partitions.resolve(shared.limits.connections),
+            seen_source: last
+                .as_ref()
+                .and_then(|record| record.source.clone())
+                .unwrap_or_default(),
+            rows_per_commit: None,
+            stalled: false,
             summary: summary(settings, chain.provenance().iter().map(plugin_name).collect()),
             position: recorded,
             recorded,
@@ -186,8 +223,9 @@ impl OpenTable {
             components_saved: false,
             shared: Arc::clone(shared),
             settings: settings.clone(),
+            omitted: Omitted::new(&shape, chain.output()).map(Arc::new),
             shape,
-            start_lsn,
+            source,
             chain: Arc::new(chain),
             bronze,
             checkpoint,
@@ -202,7 +240,7 @@ impl OpenTable {
         if let Some(position) = self.position {
             self.retried(|| async {
                 let mut asker = self.shared.asks.get().await?;
-                Ok(check_history(&mut asker, self.instance(), position).await?)
+                Ok(check_history(&mut asker, self.instance(), position, self.shared.catalog.zone.named()).await?)
             })
             .await?;
         }
@@ -211,7 +249,7 @@ impl OpenTable {
             last: ended.as_deref().or(last.as_ref()).map(Ran::recorded),
             last_with_rows: self.last_with_rows,
         };
-        if let Course::Anew { attempt, reason } = course(&self.settings, self.instance(), &self.chain, left)? {
+        if let Course::Anew { attempt, reason } = course(&self.settings, &self.instances(), &self.chain, left)? {
             // Bronze may have it after all.
             if let Some(late) = self.plan_anew(attempt, reason).await? {
                 self.publish_what_is_missing(Some(&late)).await?;
@@ -237,26 +275,45 @@ impl OpenTable {
         &self.shape.capture_instance
     }
 
+    /// The instances that the stream reads.
+    fn instances(&self) -> Vec<&CaptureInstance> {
+        self.source.instances.iter().map(|instance| &instance.name).collect()
+    }
+
+    /// The instance that has what comes next.
+    pub(super) fn instance_in_force(&self) -> &CaptureInstance {
+        let next = self.position.map_or(Lsn::ZERO, |position| position.lsn.next());
+        &self.source.instances[self.source.in_force(next)].name
+    }
+
     pub(super) fn position(&self) -> Option<Offset> {
         self.position
     }
 
     /// What comes next.
     pub(super) fn next(&self, poll: &Poll, max: Offset) -> Result<Next, StreamError> {
-        position::next(
-            self.instance(),
-            self.position,
-            self.start_lsn,
-            self.first_change.as_ref(),
-            poll,
-            max,
-        )
+        let bearings = Bearings {
+            table: &self.source,
+            named: self.instance(),
+            position: self.position,
+            first: self.first_change.as_ref(),
+            starting: self.settings.reading.starting_lsn,
+        };
+        bearings.next(poll, max)
+    }
+
+    /// Whether a poll was asked about every instance of the table.
+    pub(super) fn is_in(&self, poll: &Poll) -> bool {
+        self.source
+            .instances
+            .iter()
+            .all(|instance| poll.table(&instance.name).is_some())
     }
 
     /// Whether a poll found that capture has reached the table.
     pub(super) fn is_reached(&self, poll: &Poll) -> bool {
         matches!(
-            poll.table(self.instance()),
+            poll.table(self.instance_in_force()),
             Some(TablePoll::Ready { min_lsn: Some(_), .. })
         )
     }
@@ -264,11 +321,13 @@ impl OpenTable {
     /// Notes how far the source is.
     pub(super) fn saw(&mut self, poll: &Poll) {
         self.known_max = Some(poll.max.lsn);
+        self.stalled = self.is_stalled(poll);
     }
 
     /// How the table does when it is at `position`. Before the source was asked, nobody can say that it is current.
     pub(super) fn status_at(&self, position: Lsn) -> TableStatus {
         match self.known_max {
+            Some(max) if max <= position && self.stalled => TableStatus::CaptureStalled,
             Some(max) if max <= position => TableStatus::Current,
             _ => TableStatus::Behind,
         }
@@ -419,12 +478,12 @@ pub(super) fn identity(settings: &TableSettings, database: &str, shape: &TableSh
 }
 
 /// The bronze table that the chain needs.
-pub(super) fn bronze_spec(settings: &TableSettings, chain: &Chain) -> BronzeSpec {
+pub(super) fn bronze_spec(settings: &TableSettings, shape: &TableShape, chain: &Chain) -> BronzeSpec {
     BronzeSpec {
         capture_instance: settings.capture_instance.clone(),
         app_id: settings.app_id.clone(),
         columns: chain.output().iter().map(bronze_column).collect(),
-        omitted: false,
+        omitted: Omitted::new(shape, chain.output()).is_some(),
     }
 }
 
@@ -434,6 +493,15 @@ fn bronze_column(column: &OutputColumn) -> Column {
         Route::Computed { how, .. } => format!("computed: {how}"),
     };
     Column::new(&column.name, column.data_type.clone(), comment)
+}
+
+/// The position that the checkpoint has, by a look at it from outside; `None` where it has none or cannot be read, which
+/// the opening of the checkpoint says then.
+pub(crate) async fn recorded_position(settings: &TableSettings) -> Option<Lsn> {
+    let place = settings.checkpoint.display().to_string();
+    let state = blocking(move || CheckpointReader::new(&place)?.latest()).await.ok()?;
+    let recorded = state.last_committed.as_ref().and_then(CommitRecord::position);
+    recorded.map(|position| position.lsn)
 }
 
 /// Runs what blocks on local files off the runtime's threads.

@@ -1,9 +1,10 @@
 //! Where the stream is, and what comes next.
 
 use crate::checkpoint::PlannedBatch;
+use crate::config::StartingLsn;
 use crate::identity::CaptureInstance;
 use crate::lsn::{Lsn, Offset};
-use crate::source::{Poll, SourceError, TablePoll, Wanted};
+use crate::source::{Poll, SourceError, SourceTable, TablePoll, Wanted};
 
 use super::StreamError;
 
@@ -16,6 +17,8 @@ pub(super) enum Next {
     NotReached,
     /// No change of this table up to this commit: the position moves, nothing is read.
     Idle(Offset),
+    /// The stream begins after this commit.
+    Begin(Offset),
     /// Changes from this LSN on.
     Range {
         /// The first LSN to read.
@@ -42,7 +45,8 @@ impl FirstChange {
     }
 
     /// What the source finds first now has to be that change. Without it, this is another history.
-    pub(super) fn expect(&self, instance: &CaptureInstance, found: Option<Lsn>) -> Result<(), StreamError> {
+    pub(super) fn expect(&self, table: &SourceTable, found: Option<Lsn>) -> Result<(), StreamError> {
+        let instance = &table.instances[table.in_force(self.lsn)].name;
         if self.through != *instance || found == Some(self.lsn) {
             return Ok(());
         }
@@ -54,54 +58,133 @@ impl FirstChange {
     }
 }
 
-/// Decides. `position` is the last commit in bronze (`None` at the very beginning), `max` the last to read now.
-pub(super) fn next(
-    instance: &CaptureInstance,
-    position: Option<Offset>,
-    start_lsn: Option<Lsn>,
-    first: Option<&FirstChange>,
-    poll: &Poll,
-    max: Offset,
-) -> Result<Next, StreamError> {
-    let (min_lsn, last_lsn) = match poll.table(instance) {
-        Some(TablePoll::Ready { min_lsn, last_lsn, .. }) => (*min_lsn, *last_lsn),
-        Some(TablePoll::Failed(error)) => return Err(std::sync::Arc::clone(error).into()),
-        None => return Ok(Next::Nothing),
-    };
-    let known = position.map(|position| position.lsn).max(first.map(|first| first.lsn));
-    if let Some(known) = known.filter(|known| poll.max.lsn < *known) {
-        return Err(SourceError::WentBack {
-            capture_instance: instance.clone(),
-            max_lsn: poll.max.lsn,
-            position: known,
+/// What a stream goes by.
+pub(super) struct Bearings<'a> {
+    /// Its table.
+    pub(super) table: &'a SourceTable,
+    /// The capture instance that gives the stream its name.
+    pub(super) named: &'a CaptureInstance,
+    /// The last commit in bronze; `None` at the very beginning.
+    pub(super) position: Option<Offset>,
+    /// The first change of the next batch, where an earlier plan found it.
+    pub(super) first: Option<&'a FirstChange>,
+    /// Where a stream without a position begins.
+    pub(super) starting: StartingLsn,
+}
+
+impl Bearings<'_> {
+    /// Decides, by what a poll saw. `max` is the last commit to read now.
+    pub(super) fn next(&self, poll: &Poll, max: Offset) -> Result<Next, StreamError> {
+        let known = self.position.map(|position| position.lsn);
+        let known = known.max(self.first.map(|first| first.lsn));
+        if let Some(known) = known.filter(|known| poll.max.lsn < *known) {
+            return Err(SourceError::WentBack {
+                capture_instance: self.named.clone(),
+                max_lsn: poll.max.lsn,
+                position: known,
+            }
+            .into());
         }
-        .into());
-    }
-    let first_lsn = first.map(|first| first.lsn);
-    let from = match (position, min_lsn) {
+        let first_lsn = self.first.map(|first| first.lsn);
+        let (from, instance) = match (self.position, first_lsn, self.starting) {
+            (Some(position), first, _) => {
+                let from = position.lsn.next().max(first.unwrap_or(Lsn::ZERO));
+                (from, self.table.in_force(from))
+            }
+            (None, Some(first), _) => (first, self.table.in_force(first)),
+            (None, None, StartingLsn::Latest) => return Ok(Next::Begin(poll.max)),
+            (None, None, StartingLsn::At(lsn)) => (lsn, self.table.in_force(lsn)),
+            (None, None, StartingLsn::Earliest) => (Lsn::ZERO, 0),
+        };
+        let Some((min_lsn, _)) = seen(poll, &self.table.instances[instance].name)? else {
+            return Ok(Next::Nothing);
+        };
         // Capture has not reached it, or a grant went away. Neither is a position.
-        (_, None) => return Ok(Next::NotReached),
-        (Some(position), Some(_)) => position.lsn.next().max(first_lsn.unwrap_or(Lsn::ZERO)),
-        (None, Some(min_lsn)) => first_lsn.unwrap_or_else(|| start_lsn.map_or(min_lsn, |start| start.max(min_lsn))),
-    };
-    if let Some(min_lsn) = min_lsn.filter(|min_lsn| from < *min_lsn) {
+        let Some(min_lsn) = min_lsn else {
+            return Ok(Next::NotReached);
+        };
+        let from = match from == Lsn::ZERO {
+            true => self.table.instances[instance]
+                .start_lsn
+                .map_or(min_lsn, |start| start.max(min_lsn)),
+            false => from,
+        };
+        if from < min_lsn {
+            return Err(self.lost(from, min_lsn, poll, max));
+        }
+        if self.position.is_none()
+            && first_lsn.is_none()
+            && from > poll.max.lsn
+            && self.starting != StartingLsn::Earliest
+        {
+            return Err(self.refused("lies after the last commit that is captured", min_lsn, poll));
+        }
+        if max.lsn < from {
+            return Ok(Next::Nothing);
+        }
+        let mut newest = None;
+        for piece in self.table.pieces(from, max.lsn) {
+            match seen(poll, &self.table.instances[piece.instance].name)? {
+                Some((_, last)) => newest = newest.max(last),
+                // The poller was not told of it yet.
+                None => return Ok(Next::Nothing),
+            }
+        }
+        if newest.is_some_and(|last| last >= from) {
+            return Ok(Next::Range { from });
+        }
+        if let Some(first) = self.first {
+            first.expect(self.table, None)?;
+        }
+        // An instance that takes over can have changes that the others do not: up to where all are known, there is none.
+        let known = match poll.listed.up_to {
+            up_to if up_to.lsn < max.lsn => up_to,
+            _ => max,
+        };
+        match self.position {
+            Some(position) if known.lsn <= position.lsn => Ok(Next::Nothing),
+            _ => Ok(Next::Idle(known)),
+        }
+    }
+
+    fn lost(&self, from: Lsn, min_lsn: Lsn, poll: &Poll, max: Offset) -> StreamError {
+        if self.position.is_none() && self.first.is_none() {
+            return self.refused("lies before the first change that is left", min_lsn, poll);
+        }
         let wanted = Wanted {
             from,
             to: max.lsn,
-            after: position,
+            after: self.position,
         };
-        return Err(wanted.purged(instance, min_lsn).into());
+        wanted.purged(self.named, min_lsn).into()
     }
-    if max.lsn < from {
-        return Ok(Next::Nothing);
+
+    fn refused(&self, problem: &'static str, min_lsn: Lsn, poll: &Poll) -> StreamError {
+        SourceError::StartingLsn {
+            capture_instance: self.named.clone(),
+            starting: match self.starting {
+                StartingLsn::At(lsn) => lsn,
+                StartingLsn::Earliest | StartingLsn::Latest => min_lsn,
+            },
+            problem,
+            min_lsn,
+            max_lsn: poll.max.lsn,
+        }
+        .into()
     }
-    if last_lsn.is_some_and(|last| last >= from) {
-        return Ok(Next::Range { from });
+}
+
+/// What a poll saw of an instance: the first LSN that is left, and the newest change. `None`: it was not asked about.
+#[expect(
+    clippy::type_complexity,
+    reason = "two LSNs that may be missing, of an instance that may be"
+)]
+fn seen(poll: &Poll, instance: &CaptureInstance) -> Result<Option<(Option<Lsn>, Option<Lsn>)>, StreamError> {
+    match poll.table(instance) {
+        Some(TablePoll::Ready { min_lsn, last_lsn, .. }) => Ok(Some((*min_lsn, *last_lsn))),
+        Some(TablePoll::Failed(error)) => Err(std::sync::Arc::clone(error).into()),
+        None => Ok(None),
     }
-    if let Some(first) = first {
-        first.expect(instance, None)?;
-    }
-    Ok(Next::Idle(max))
 }
 
 #[cfg(test)]
@@ -132,18 +215,96 @@ mod tests {
         last: Option<u8>,
         max: u8,
     ) -> Result<Next, StreamError> {
-        let instance = CaptureInstance("dbo_t".to_owned());
-        let table = TablePoll::Ready {
-            min_lsn: min.map(lsn),
-            min_commit_ts: None,
-            last_lsn: last.map(lsn),
-        };
-        let poll = Poll::for_test(at(max), vec![(instance.clone(), table)]);
+        decide_from(StartingLsn::Earliest, position, first, min, last, max)
+    }
+
+    fn decide_from(
+        starting: StartingLsn,
+        position: Option<u8>,
+        first: Option<u8>,
+        min: Option<u8>,
+        last: Option<u8>,
+        max: u8,
+    ) -> Result<Next, StreamError> {
+        let named = CaptureInstance("dbo_t".to_owned());
         let first = first.map(|n| FirstChange {
             lsn: lsn(n),
-            through: instance.clone(),
+            through: named.clone(),
         });
-        next(&instance, position.map(at), None, first.as_ref(), &poll, at(max))
+        let bearings = Bearings {
+            table: &SourceTable::for_test(&[("dbo_t", None)]),
+            named: &named,
+            position: position.map(at),
+            first: first.as_ref(),
+            starting,
+        };
+        bearings.next(&polled(&[("dbo_t", min, last)], max), at(max))
+    }
+
+    fn polled(instances: &[(&str, Option<u8>, Option<u8>)], max: u8) -> Poll {
+        let of = |(name, min, last): &(&str, Option<u8>, Option<u8>)| {
+            let ready = TablePoll::Ready {
+                min_lsn: min.map(lsn),
+                min_commit_ts: None,
+                last_lsn: last.map(lsn),
+            };
+            (CaptureInstance((*name).to_owned()), ready)
+        };
+        Poll::for_test(at(max), instances.iter().map(of).collect())
+    }
+
+    #[test]
+    fn a_stream_begins_where_the_configuration_says() {
+        let begin = |starting, min, max| decide_from(starting, None, None, Some(min), Some(8), max);
+        assert_eq!(begin(StartingLsn::Latest, 3, 9).unwrap(), Next::Begin(at(9)));
+        assert_eq!(
+            begin(StartingLsn::At(lsn(5)), 3, 9).unwrap(),
+            Next::Range { from: lsn(5) }
+        );
+        for (starting, min, max) in [(2, 3, 9), (10, 3, 9)] {
+            let error = begin(StartingLsn::At(lsn(starting)), min, max).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+            assert!(!error.is_data_loss());
+        }
+        // With a position, it says nothing.
+        for starting in [StartingLsn::Latest, StartingLsn::At(lsn(2))] {
+            assert_eq!(
+                decide_from(starting, Some(5), None, Some(3), Some(8), 9).unwrap(),
+                Next::Range { from: lsn(5).next() }
+            );
+        }
+    }
+
+    #[test]
+    fn below_the_switch_the_older_instance_counts_and_from_it_on_the_newer() {
+        let named = CaptureInstance("v1".to_owned());
+        let table = SourceTable::for_test(&[("v1", Some(lsn(1))), ("v2", Some(lsn(6)))]);
+        let decide = |position: u8, v1: (Option<u8>, Option<u8>), v2: (Option<u8>, Option<u8>)| {
+            let bearings = Bearings {
+                table: &table,
+                named: &named,
+                position: Some(at(position)),
+                first: None,
+                starting: StartingLsn::Earliest,
+            };
+            bearings.next(&polled(&[("v1", v1.0, v1.1), ("v2", v2.0, v2.1)], 9), at(9))
+        };
+        let range = |position: u8| Next::Range {
+            from: lsn(position).next(),
+        };
+        assert_eq!(decide(3, (Some(1), Some(3)), (Some(6), Some(8))).unwrap(), range(3));
+        // What the older one has from the switch on is in the newer one too.
+        assert_eq!(
+            decide(7, (Some(1), Some(8)), (Some(6), Some(7))).unwrap(),
+            Next::Idle(at(9))
+        );
+        assert_eq!(decide(7, (None, None), (Some(6), Some(8))).unwrap(), range(7));
+        assert_eq!(decide(3, (None, None), (Some(6), Some(8))).unwrap(), Next::NotReached);
+        assert!(
+            decide(3, (Some(5), Some(8)), (Some(6), Some(8)))
+                .unwrap_err()
+                .is_data_loss()
+        );
     }
 
     #[test]
@@ -202,10 +363,10 @@ mod tests {
 
     #[test]
     fn what_is_found_first_has_to_be_what_an_earlier_plan_found() {
-        let of = |name: &str| CaptureInstance(name.to_owned());
+        let of = |name: &str| SourceTable::for_test(&[(name, None)]);
         let first = FirstChange {
             lsn: lsn(8),
-            through: of("dbo_t"),
+            through: CaptureInstance("dbo_t".to_owned()),
         };
         assert!(first.expect(&of("dbo_t"), Some(lsn(8))).is_ok());
         for found in [Some(lsn(9)), None] {

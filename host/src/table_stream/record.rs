@@ -37,7 +37,7 @@ impl OpenTable {
         Seen {
             rtt_ms: Some(poll.rtt_ms),
             max: Some(poll.max),
-            min_commit_ts: match poll.table(self.instance()) {
+            min_commit_ts: match poll.table(self.instance_in_force()) {
                 Some(TablePoll::Ready { min_commit_ts, .. }) => *min_commit_ts,
                 _ => None,
             },
@@ -106,10 +106,13 @@ impl OpenTable {
             ingestion_lag_seconds: seen.max.map(|max| hours_between(end.commit_ts, max.commit_ts) * 3600.0),
             end_lsn: Some(end.lsn),
             end_commit_ts: Some(end.commit_ts),
-            detail: planned
-                .reason
-                .as_ref()
-                .map(|reason| format!("attempt {}: {reason}", planned.attempt)),
+            detail: detail([
+                planned
+                    .reason
+                    .as_ref()
+                    .map(|reason| format!("attempt {}: {reason}", planned.attempt)),
+                tally.replaced.fact(&self.shape),
+            ]),
             target: Some(self.settings.target.display().to_string()),
             transform: Some(planned.provenance.to_string()),
             transform_ms: ms(tally.transform),
@@ -130,7 +133,15 @@ impl OpenTable {
         let plan = [
             ("batch_id", json!(planned.batch_id)),
             ("attempt", json!(planned.attempt)),
-            ("capture_instance", json!(self.instance())),
+            (
+                "capture_instance",
+                json!(
+                    planned
+                        .ranges
+                        .last()
+                        .map_or(self.instance(), |range| &range.capture_instance)
+                ),
+            ),
             ("start", json!(planned.start)),
             ("end", json!(planned.end)),
             ("transform", planned.provenance.clone()),
@@ -138,6 +149,12 @@ impl OpenTable {
         metadata.extend(plan.map(|(name, value)| (name.to_owned(), value)));
         metadata.into()
     }
+}
+
+/// What there is to say of a batch, in one text.
+fn detail(parts: [Option<String>; 2]) -> Option<String> {
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 impl Timing {

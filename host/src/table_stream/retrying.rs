@@ -116,7 +116,10 @@ impl OpenTable {
     async fn explain_zeros(&self) -> StreamError {
         let explained = async {
             let mut asker = self.shared.asks.get().await?;
-            self.shared.catalog.explain_zeros(&mut asker, self.instance()).await
+            self.shared
+                .catalog
+                .explain_zeros(&mut asker, self.instance_in_force())
+                .await
         };
         match explained.await {
             Ok(error) | Err(error) => error.into(),

@@ -8,6 +8,7 @@ use crate::identity::BatchId;
 use crate::lake::BronzeTable;
 use crate::lsn::Offset;
 use crate::shape::TableShape;
+use crate::source::TableSource;
 use crate::transform::Chain;
 
 use super::StreamError;
@@ -60,10 +61,10 @@ pub(crate) async fn standing(
     settings: &TableSettings,
     ownership: &OwnershipSettings,
     database: &str,
-    shape: &TableShape,
+    source: &TableSource,
     chain: &Chain,
 ) -> Result<Standing, StreamError> {
-    let wanted = identity(settings, database, shape);
+    let wanted = identity(settings, database, &source.shape);
     let location = settings.checkpoint.display().to_string();
     let hosts = ownership.hosts().map(Path::to_path_buf);
     let reader = blocking(move || {
@@ -72,13 +73,13 @@ pub(crate) async fn standing(
         Ok(reader)
     })
     .await?;
-    let mut seen = see(settings, chain, &reader).await?;
+    let mut seen = see(settings, &source.shape, chain, &reader).await?;
     // A look at the facts is the run's.
     let fits = |seen: &Seen| reconcile(&seen.state, seen.bronze.flatten(), None);
     let mut resume = fits(&seen);
     // What is read one after the other need not fit, if a process wrote meanwhile.
     if resume.is_err() && seen.owner.is_none() {
-        seen = see(settings, chain, &reader).await?;
+        seen = see(settings, &source.shape, chain, &reader).await?;
         resume = fits(&seen);
     }
     let open = match (&seen.owner, resume) {
@@ -105,7 +106,8 @@ pub(crate) async fn standing(
             last_with_rows: seen.state.last_with_rows,
         },
     };
-    let course = course(settings, &shape.capture_instance, chain, left)?;
+    let instances: Vec<_> = source.table.instances.iter().map(|instance| &instance.name).collect();
+    let course = course(settings, &instances, chain, left)?;
     let open = open.map(|open| match open {
         Open::GoesOn(_) => Open::GoesOn(course),
         open => open,
@@ -121,11 +123,16 @@ pub(crate) async fn standing(
     })
 }
 
-async fn see(settings: &TableSettings, chain: &Chain, reader: &CheckpointReader) -> Result<Seen, StreamError> {
+async fn see(
+    settings: &TableSettings,
+    shape: &TableShape,
+    chain: &Chain,
+    reader: &CheckpointReader,
+) -> Result<Seen, StreamError> {
     let reading = reader.clone();
     let state = blocking(move || reading.latest()).await?;
     let target = settings.target.display().to_string();
-    let bronze = BronzeTable::look(&target, &bronze_spec(settings, chain)).await?;
+    let bronze = BronzeTable::look(&target, &bronze_spec(settings, shape, chain)).await?;
     let reader = reader.clone();
     let (running, owner, configured) = blocking(move || {
         let (running, owner) = (reader.running()?, reader.owner()?);

@@ -321,6 +321,7 @@ fn closed(
         chain: last.map(|record| record.chain.clone()).unwrap_or_default(),
         last_event: last.and_then(|record| record.last_event),
         events: Vec::new(),
+        source: last.and_then(|record| record.source.clone()),
         facts,
         committed_at: now,
     }

@@ -6,6 +6,7 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int32Type, TimestampMicrosecondType};
 
+use super::replaced::Replaced;
 use crate::lsn::{Lsn, UtcMicros};
 use crate::shape::META_BEFORE;
 use crate::transform::Applied;
@@ -23,8 +24,7 @@ pub(super) struct Tally {
     pub(super) deletes: u64,
     /// Rows that a transform left out.
     pub(super) filtered: u64,
-    /// Texts in which an invalid sequence was replaced.
-    pub(super) replaced_texts: u64,
+    pub(super) replaced: Replaced,
     pub(super) first: Option<(Lsn, UtcMicros)>,
     pub(super) last: Option<(Lsn, UtcMicros)>,
     pub(super) transform: Duration,
@@ -50,9 +50,10 @@ impl Tally {
                 _ => {}
             }
         }
+        // Chunks of ranges that are read at the same time come in any order.
         let first = commit_at(batch, 0)?;
-        self.first.get_or_insert(first);
-        self.last = Some(commit_at(batch, batch.num_rows() - 1)?);
+        self.first = Some(self.first.map_or(first, |known| known.min(first)));
+        self.last = self.last.max(Some(commit_at(batch, batch.num_rows() - 1)?));
         Ok(())
     }
 }
@@ -100,6 +101,7 @@ mod tests {
             batch: RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.to_vec()).unwrap(),
             filtered,
             elapsed: Duration::ZERO,
+            origin: None,
         }
     }
 

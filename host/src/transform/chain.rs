@@ -45,6 +45,8 @@ pub struct Applied {
     pub filtered: u64,
     /// Wall time of the transforms, leak check included.
     pub elapsed: Duration,
+    /// Which row of the chunk as it was read each row is; absent where none was dropped.
+    pub origin: Option<Vec<u32>>,
 }
 
 impl Chain {
@@ -148,6 +150,7 @@ impl Chain {
                 batch: chunk.clone(),
                 filtered: 0,
                 elapsed: started.elapsed(),
+                origin: None,
             });
         }
         let mut live = Chunk::new(chunk, &self.inputs).map_err(|reason| self.misfit(reason))?;
@@ -170,10 +173,12 @@ impl Chain {
             });
         }
         let filtered = (chunk.num_rows() - live.rows) as u64;
+        let origin = live.origin.take();
         Ok(Applied {
             batch: self.assemble(live)?,
             filtered,
             elapsed: started.elapsed(),
+            origin,
         })
     }
 

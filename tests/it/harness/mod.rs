@@ -14,7 +14,7 @@ pub use project::{Project, Run, finish, sluice_binary, wait_for};
 pub use python::python;
 pub use running::Running;
 pub use sales::{ids, insert, sales};
-pub use server::Server;
+pub use server::{PASSWORD, Server};
 
 /// A place under `target`, gone when the test ends well.
 pub fn scratch() -> tempfile::TempDir {

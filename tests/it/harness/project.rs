@@ -97,6 +97,14 @@ granularity = "minute"
         (only("status"), only("end_lsn"))
     }
 
+    /// Replaces the keys of `[source]`.
+    pub fn source(&mut self, keys: &str) {
+        let (before, rest) = self.text.split_once("[source]\n").expect("a section");
+        let (_, after) = rest.split_once("\n[plugins]").expect("the next section");
+        self.text = format!("{before}[source]\n{keys}\n\n[plugins]{after}");
+        self.write();
+    }
+
     /// Changes the text of the configuration.
     pub fn edit(&mut self, from: &str, to: &str) {
         assert!(self.text.contains(from), "{from:?} is in the configuration");

@@ -16,6 +16,7 @@ pub const PASSWORD: &str = "Str0ng-for-tests";
 /// A running `mssql-sim`; killed when dropped.
 pub struct Server {
     child: Child,
+    pub host: String,
     pub port: u16,
     dir: PathBuf,
     _temporary: Option<TempDir>,
@@ -56,6 +57,28 @@ impl Server {
 
     /// A server whose data are in `dir`.
     pub fn on(dir: &Path, arguments: &[&str]) -> Server {
+        Server::spawn(dir, "127.0.0.1", arguments)
+    }
+
+    /// A server that listens at another address of this machine.
+    pub fn listening(host: &str, arguments: &[&str]) -> Server {
+        let dir = super::scratch();
+        let mut server = Server::spawn(dir.path(), host, arguments);
+        server._temporary = Some(dir);
+        server
+    }
+
+    /// A server whose certificate an authority has signed.
+    pub fn signed(arguments: &[&str]) -> Server {
+        let dir = super::scratch();
+        let authority = dir.path().join("ca.pem");
+        let out = ["--ca-out", authority.to_str().expect("UTF-8")];
+        let mut server = Server::spawn(dir.path(), "127.0.0.1", &[arguments, &out].concat());
+        server._temporary = Some(dir);
+        server
+    }
+
+    fn spawn(dir: &Path, host: &str, arguments: &[&str]) -> Server {
         let program = sluice_binary().with_file_name("mssql-sim");
         assert!(
             program.is_file(),
@@ -63,7 +86,7 @@ impl Server {
             program.display()
         );
         let mut child = Command::new(&program)
-            .args(["--listen", "127.0.0.1:0", "--user", "sa", "--exit-with-parent"])
+            .args(["--listen", &format!("{host}:0"), "--user", "sa", "--exit-with-parent"])
             .args(version_arguments(&version(), arguments))
             .arg("--data")
             .arg(dir.join("data"))
@@ -84,7 +107,7 @@ impl Server {
                 let _ = child.stderr.take().expect("a pipe").read_to_string(&mut said);
                 panic!("mssql-sim ended before it was ready: {said}");
             }
-            if let Some(port) = line.trim().strip_prefix("listening on 127.0.0.1:") {
+            if let Some(port) = line.trim().strip_prefix(&format!("listening on {host}:")) {
                 break port.parse().expect("a port");
             }
         };
@@ -94,6 +117,7 @@ impl Server {
         std::thread::spawn(move || std::io::copy(&mut errors, &mut std::io::stderr()));
         Server {
             child,
+            host: host.to_owned(),
             port,
             dir: dir.to_owned(),
             _temporary: None,
@@ -104,19 +128,38 @@ impl Server {
         self.dir.join("certificate.pem")
     }
 
+    /// The certificate of the authority of [`Server::signed`].
+    pub fn authority(&self) -> PathBuf {
+        self.dir.join("ca.pem")
+    }
+
     /// A connection as the administrator.
     pub async fn connect(&self, database: &str) -> Client<Compat<TcpStream>> {
+        self.connect_as("sa", database).await
+    }
+
+    /// Whether the login `reader` may not run a statement.
+    pub async fn denies_reader(&self, database: &str, sql: &str) -> bool {
+        let mut client = self.connect_as("reader", database).await;
+        let answer = async { client.simple_query(sql).await?.into_results().await };
+        matches!(answer.await, Err(error) if matches!(error.code(), Some(229 | 230)))
+    }
+
+    async fn connect_as(&self, user: &str, database: &str) -> Client<Compat<TcpStream>> {
         let mut config = Config::new();
-        config.host("127.0.0.1");
+        config.host(&self.host);
         config.port(self.port);
         config.database(database);
-        config.authentication(AuthMethod::sql_server("sa", PASSWORD));
+        config.authentication(AuthMethod::sql_server(user, PASSWORD));
         config.encryption(EncryptionLevel::Required);
-        config.trust_cert_ca(self.certificate().display());
-        let tcp = TcpStream::connect(("127.0.0.1", self.port))
+        // Some tests are about certificates that nobody should take.
+        config.trust_cert();
+        let tcp = TcpStream::connect((self.host.as_str(), self.port))
             .await
             .expect("the server listens");
-        Client::connect(config, tcp.compat_write()).await.expect("sa logs in")
+        Client::connect(config, tcp.compat_write())
+            .await
+            .expect("the login comes in")
     }
 
     /// Runs a batch and panics with the server's words when it fails.

@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
 use mssql_sim::engine::{EngineOptions, ServerVersion, UnknownZone, Zone};
 use mssql_sim::workload::{ShopWorkload, WorkloadOptions};
-use mssql_sim::{Encryption, ServerOptions, SimServer};
+use mssql_sim::{CertificateOptions, Encryption, ServerOptions, SimServer};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -61,12 +61,27 @@ pub(crate) struct Args {
     /// The zone of the server's clock, by its Windows or IANA name: "W. Europe Standard Time" or Europe/Berlin
     #[arg(long, value_name = "NAME", value_parser = parse_zone, conflicts_with = "utc_offset")]
     time_zone: Option<Zone>,
+    /// Change tables have no __$command_id, as on some builds of SQL Server 2016
+    #[arg(long)]
+    without_command_id: bool,
     /// Off: no certificate. On: the client decides. Required: everything is encrypted
     #[arg(long, default_value = "on", value_enum)]
     encrypt: Encrypt,
     /// Write the server's certificate (PEM) here, for a client's CA file
     #[arg(long, value_name = "FILE")]
     cert_out: Option<PathBuf>,
+    /// Have an authority, made at start, sign the certificate, and write the authority's (PEM) here
+    #[arg(long, value_name = "FILE")]
+    ca_out: Option<PathBuf>,
+    /// A name or address in the certificate, instead of the usual ones; may be given more than once
+    #[arg(long, value_name = "NAME")]
+    cert_name: Vec<String>,
+    /// Make a certificate that has expired
+    #[arg(long)]
+    cert_expired: bool,
+    /// Be a named instance, and answer as SQL Server Browser on UDP 1434 of the address of --listen
+    #[arg(long, value_name = "NAME")]
+    instance: Option<String>,
     /// Write the address here once the server is ready
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
@@ -130,6 +145,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
             Encrypt::On => Encryption::On,
             Encrypt::Required => Encryption::Required,
         },
+        certificate: CertificateOptions {
+            names: args.cert_name.clone(),
+            signed: args.ca_out.is_some(),
+            expired: args.cert_expired,
+        },
+        instance: args.instance.clone(),
     })?;
     let workload = prepare(&args, &server)?;
     announce(&args, &server)?;
@@ -192,6 +213,12 @@ fn announce(args: &Args, server: &SimServer) -> anyhow::Result<()> {
         };
         write_whole(path, certificate)?;
     }
+    if let Some(path) = &args.ca_out {
+        let Some(authority) = server.authority_pem() else {
+            bail!("--ca-out needs a certificate, and --encrypt off makes none");
+        };
+        write_whole(path, authority)?;
+    }
     let address = server.address();
     if let Some(path) = &args.ready_file {
         write_whole(path, &address.to_string())?;
@@ -240,6 +267,7 @@ fn ask_to_stop(stop: &mpsc::Sender<Stop>, ready: &AtomicBool) {
 
 fn engine_options(args: &Args) -> EngineOptions {
     EngineOptions {
+        without_command_id: args.without_command_id,
         data_dir: args.data.clone(),
         admin_user: args.user.clone(),
         admin_password: args.password.clone(),

@@ -7,15 +7,16 @@ use std::sync::Arc;
 use mssql_sim_engine::result::{SinkClosed, SqlError};
 
 use crate::faults::FaultKind;
+use crate::logins;
 use crate::messages;
 use crate::response::{Out, Response};
 use crate::server::{Encryption, Shared};
 use crate::session::ClientSession;
-use crate::wire::login7::{Login7, TDS_7_3_B, TDS_8_0};
+use crate::wire::login7::{FEATURE_FEDERATED, Login7, TDS_7_3_B, TDS_8_0};
 use crate::wire::packet::{self, kind};
 use crate::wire::prelogin::{self, Offer, Prelogin};
 use crate::wire::reader::Malformed;
-use crate::wire::tokens::{self, Done, DoneKind, EnvChange};
+use crate::wire::tokens::{self, Done, DoneKind, EnvChange, Knows};
 use crate::wire::transport::Transport;
 use crate::wire::writer::ResponseWriter;
 
@@ -23,6 +24,10 @@ use crate::wire::writer::ResponseWriter;
 const LANGUAGE: &str = "us_english";
 /// The feature extension that says that the client knows UTF-8 collations.
 const FEATURE_UTF8: u8 = 0x0A;
+/// The client knows `json` columns.
+const FEATURE_JSON: u8 = 0x0D;
+/// The client knows `vector` columns.
+const FEATURE_VECTOR: u8 = 0x0E;
 
 pub(crate) struct Connection {
     transport: Transport,
@@ -65,7 +70,10 @@ impl Connection {
         if login_only_tls {
             self.transport.leave_tls();
         }
-        let login = Login7::parse(&message.body).map_err(invalid)?;
+        let mut login = Login7::parse(&message.body).map_err(invalid)?;
+        if let Some(token) = &login.token {
+            login.user = logins::user_of_token(token).unwrap_or_default();
+        }
         let mut session = match self.log_in(login)? {
             Admitted::Session(session) => session,
             Admitted::Refused => {
@@ -80,6 +88,10 @@ impl Connection {
                 writer: &mut self.writer,
                 shared: &self.shared,
                 user: &session.login.user.clone(),
+                knows: Knows {
+                    json: session.login.knows(FEATURE_JSON),
+                    vector: session.login.knows(FEATURE_VECTOR),
+                },
                 null_bitmap: session.login.tds_version >= TDS_7_3_B || session.login.tds_version == TDS_8_0,
             };
             let mut response = Response::new(out);
@@ -162,6 +174,7 @@ impl Connection {
         if login.integrated {
             return self.refuse(&[messages::untrusted_domain()]);
         }
+        self.shared.logins.note(&login);
         match self.shared.faults.take_for_login(&login.user) {
             Some(FaultKind::LoginFail { number }) => {
                 return self.refuse(&[messages::injected(number, None, 0, &login.user)]);
@@ -225,12 +238,16 @@ impl Connection {
             );
         }
         if let Some(features) = &login.features {
-            let known: &[(u8, &[u8])] = if features.contains(&FEATURE_UTF8) {
-                &[(FEATURE_UTF8, &[1])]
-            } else {
-                &[]
-            };
-            tokens::feature_ext_ack(out, known);
+            // Each of them exists in its version 1 here.
+            let mut known: Vec<(u8, &[u8])> = [FEATURE_UTF8, FEATURE_JSON, FEATURE_VECTOR]
+                .into_iter()
+                .filter(|feature| features.contains(feature))
+                .map(|feature| (feature, &[1_u8][..]))
+                .collect();
+            if features.contains(&FEATURE_FEDERATED) {
+                known.push((FEATURE_FEDERATED, &[]));
+            }
+            tokens::feature_ext_ack(out, &known);
         }
         if let Some((host, port)) = redirect {
             tokens::env_change(out, EnvChange::Routing { host, port });

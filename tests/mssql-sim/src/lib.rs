@@ -7,11 +7,14 @@
 //! of it, and lets the engine run that; `response` turns what the engine answers into tokens, row by row, and sends
 //! them as packets.
 
+mod browser;
 mod connection;
 mod exec_call;
 pub mod faults;
+mod logins;
 mod messages;
 mod params;
+pub mod readers;
 mod response;
 pub mod script;
 mod server;
@@ -21,3 +24,4 @@ pub mod workload;
 
 pub use mssql_sim_engine as engine;
 pub use server::{Encryption, ServerOptions, SimServer};
+pub use wire::tls::CertificateOptions;

@@ -4,11 +4,11 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use mssql_sim_engine::result::{ColumnMeta, ResultSink, SinkClosed, SqlError};
-use mssql_sim_engine::value::{SqlType, Value};
+use mssql_sim_engine::value::Value;
 
 use crate::faults::{FaultKind, RowFault};
 use crate::server::Shared;
-use crate::wire::tokens::{self, Done, DoneKind, EnvChange};
+use crate::wire::tokens::{self, Done, DoneKind, EnvChange, Knows, WireColumn};
 use crate::wire::transport::Transport;
 use crate::wire::writer::ResponseWriter;
 
@@ -25,6 +25,7 @@ pub(crate) struct Out<'a> {
     pub(crate) user: &'a str,
     /// The client knows rows that leave out NULLs.
     pub(crate) null_bitmap: bool,
+    pub(crate) knows: Knows,
 }
 
 /// The response to one request. Its last DONE is held back until it is known whether more follows.
@@ -33,7 +34,7 @@ pub(crate) struct Response<'a> {
     /// The text that runs, for faults that look at it.
     text: String,
     in_procedure: bool,
-    columns: Vec<(SqlType, bool)>,
+    columns: Vec<WireColumn>,
     in_result_set: bool,
     pending: Option<Done>,
     failed: bool,
@@ -225,10 +226,10 @@ impl ResultSink for Response<'_> {
         self.release(true);
         self.columns.clear();
         self.columns
-            .extend(columns.iter().map(|column| (column.ty, column.nullable)));
+            .extend(columns.iter().map(|column| WireColumn::new(column, self.out.knows)));
         self.in_result_set = true;
         self.rows = 0;
-        tokens::column_metadata(&mut self.out.writer.tokens, columns);
+        tokens::column_metadata(&mut self.out.writer.tokens, columns, &self.columns);
         self.fault = self.out.shared.faults.for_result_set(self.out.user, &self.text);
         self.run_into_fault()?;
         self.after_token()

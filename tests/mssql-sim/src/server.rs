@@ -13,10 +13,12 @@ use std::time::{Duration, Instant};
 use mssql_sim_engine::result::SqlError;
 use mssql_sim_engine::{Engine, EngineOptions, ServerVersion};
 
+use crate::browser::Browser;
 use crate::connection::Connection;
 use crate::faults::Faults;
+use crate::logins::Logins;
 use crate::script;
-use crate::wire::tls::ServerTls;
+use crate::wire::tls::{CertificateOptions, ServerTls};
 
 /// How long a stop waits for connections to end.
 const STOP_WAIT: Duration = Duration::from_secs(5);
@@ -43,6 +45,10 @@ pub struct ServerOptions {
     pub engine: EngineOptions,
     /// Whether connections are encrypted.
     pub encryption: Encryption,
+    /// What its certificate is like.
+    pub certificate: CertificateOptions,
+    /// The name of a named instance. A Browser then answers on UDP 1434 of the address where it listens.
+    pub instance: Option<String>,
 }
 
 /// A running stand-in. Dropping it stops it.
@@ -50,6 +56,8 @@ pub struct SimServer {
     address: SocketAddr,
     shared: Arc<Shared>,
     accepting: Option<JoinHandle<()>>,
+    /// Answers until it is dropped.
+    _browser: Option<Browser>,
     /// Held for as long as the data is in use.
     _lock: Option<File>,
 }
@@ -65,6 +73,7 @@ pub(crate) struct Shared {
     pub(crate) admin_user: String,
     admin_password: String,
     pub(crate) faults: Faults,
+    pub(crate) logins: Logins,
     stopping: AtomicBool,
     next_id: AtomicU64,
     connections: Mutex<HashMap<u64, TcpStream>>,
@@ -84,9 +93,15 @@ impl SimServer {
         let lock = options.engine.data_dir.as_deref().map(lock_data).transpose()?;
         let listener = bind(&options.listen)?;
         let address = listener.local_addr()?;
+        let browser = match &options.instance {
+            Some(instance) => Some(Browser::start(address, &options.engine.server_name, instance)?),
+            None => None,
+        };
         let tls = match options.encryption {
             Encryption::Off => None,
-            Encryption::On | Encryption::Required => Some(ServerTls::generate(&options.engine.server_name)?),
+            Encryption::On | Encryption::Required => {
+                Some(ServerTls::generate(&options.engine.server_name, &options.certificate)?)
+            }
         };
         let shared = Shared {
             tls,
@@ -97,6 +112,7 @@ impl SimServer {
             admin_password: options.engine.admin_password.clone(),
             engine: Engine::open(options.engine).map_err(io::Error::other)?,
             faults: Faults::default(),
+            logins: Logins::default(),
             stopping: AtomicBool::new(false),
             // SQL Server keeps the numbers up to 50 for itself.
             next_id: AtomicU64::new(51),
@@ -111,6 +127,7 @@ impl SimServer {
             address,
             shared,
             accepting: Some(accepting),
+            _browser: browser,
             _lock: lock,
         })
     }
@@ -133,6 +150,11 @@ impl SimServer {
     /// Its certificate, for a client's CA file; `None` without encryption.
     pub fn certificate_pem(&self) -> Option<&str> {
         self.shared.tls.as_ref().map(|tls| tls.certificate_pem.as_str())
+    }
+
+    /// The certificate of the authority that signed its own; `None` without one.
+    pub fn authority_pem(&self) -> Option<&str> {
+        self.shared.tls.as_ref().and_then(|tls| tls.authority_pem.as_deref())
     }
 
     /// Runs a script as the administrator: batches with `GO` lines between them. Stops at the first error.

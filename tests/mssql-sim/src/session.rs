@@ -10,6 +10,7 @@ use mssql_sim_engine::{Session, Watch};
 
 use crate::exec_call::{self, ExecCall};
 use crate::faults::{self, FaultKind, FaultRequest};
+use crate::logins;
 use crate::messages;
 use crate::params::{self, Declared};
 use crate::response::Response;
@@ -22,6 +23,7 @@ use crate::wire::tokens::EnvChange;
 use crate::wire::transport::Message;
 
 const FAULT_PROCEDURE: &str = "sim.fault";
+const LOGINS_PROCEDURE: &str = "sim.logins";
 
 /// A login that is in, with what belongs to its connection.
 pub(crate) struct ClientSession {
@@ -121,6 +123,9 @@ impl ClientSession {
         response.begin(text, false);
         if let Some(call) = exec_call::parse(text, FAULT_PROCEDURE) {
             return self.fault(call, response);
+        }
+        if exec_call::parse(text, LOGINS_PROCEDURE).is_some() {
+            return self.logins(response);
         }
         self.run(text, &[], response)
     }
@@ -442,6 +447,7 @@ impl ClientSession {
                     name: name.to_owned(),
                     ty: SqlType::Int,
                     nullable: false,
+                    collation: None,
                 });
                 response.columns(&columns)?;
                 let counts = [self.shared.faults.waiting(), self.shared.faults.blocked()];
@@ -450,6 +456,19 @@ impl ClientSession {
             }
             Err(text) => return response.error(&messages::refused(text)),
         }
+        response.return_status(0)
+    }
+
+    fn logins(&mut self, response: &mut Response<'_>) -> Result<(), SinkClosed> {
+        if !self.login.user.eq_ignore_ascii_case(&self.shared.admin_user) {
+            return response.error(&messages::only_for_admin("logins"));
+        }
+        let rows = self.shared.logins.rows();
+        response.columns(&logins::columns())?;
+        for row in &rows {
+            response.row(row)?;
+        }
+        response.statement_done(Some(rows.len() as u64))?;
         response.return_status(0)
     }
 
@@ -463,7 +482,11 @@ impl ClientSession {
 
 fn open_session(shared: &Shared, login: &Login7) -> Result<Session, SqlError> {
     let database = (!login.database.is_empty()).then_some(login.database.as_str());
-    shared.engine.login(&login.user, &login.password, database)
+    match login.token {
+        // Whose it is was found out, and that it has not ended.
+        Some(_) => shared.engine.login_without_password(&login.user, database),
+        None => shared.engine.login(&login.user, &login.password, database),
+    }
 }
 
 fn text_of(argument: &Argument) -> Option<String> {

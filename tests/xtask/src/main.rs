@@ -5,7 +5,7 @@ mod schedules;
 mod setup;
 mod shell;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 
 use shell::{cargo, say};
 
@@ -15,6 +15,7 @@ cargo xtask test [ARGS]   set up, and run every test (ARGS go to the test runner
 cargo xtask ci            set up, and run formatting, lints, licences and every test
 cargo xtask schedules [--model N] [--process N] [--seed S]
                           set up, and play N seeded schedules of the protocol's model and of the real process
+cargo xtask fuzz [MINUTES] set up, and give each fuzz target hostile bytes for so long (default 10)
 cargo xtask setup         only install what a fresh machine lacks
 cargo xtask deny          check licences, sources and bans of the dependencies
 cargo xtask bench [ROWS]  measure sluice against a bare tiberius loop (release build)";
@@ -42,6 +43,10 @@ fn main() -> Result<()> {
         Some("schedules") => {
             setup::run(setup::For::Demo)?;
             schedules::run(rest)
+        }
+        Some("fuzz") => {
+            setup::run(setup::For::Demo)?;
+            fuzz(rest)
         }
         Some("deny") => {
             setup::deny()?;
@@ -95,6 +100,19 @@ fn check() -> Result<()> {
 fn deny() -> Result<()> {
     say("checking licences, sources and bans of the dependencies …");
     cargo(&["deny", "--locked", "check", "bans", "licenses", "sources"])
+}
+
+fn fuzz(arguments: &[String]) -> Result<()> {
+    let minutes: u64 = match arguments {
+        [] => 10,
+        [minutes] => minutes
+            .parse()
+            .with_context(|| format!("{minutes:?} is no number of minutes"))?,
+        _ => bail!("fuzz takes a number of minutes"),
+    };
+    say("fuzzing …");
+    let seconds = (minutes * 60).to_string();
+    cargo(&["run", "--package", "sluice-fuzz", "--", "--seconds", &seconds])
 }
 
 fn bench(arguments: &[String]) -> Result<()> {

@@ -157,6 +157,7 @@ fn every_type_crosses_and_comes_back_as_it_was() {
                 source_type: "x".into(),
                 data_type: array.data_type().clone(),
                 key: None,
+                recorded: Recorded::Always,
             })
             .collect(),
         ..people()

@@ -15,7 +15,7 @@ use arrow::datatypes::{DataType, Field, Int32Type, Schema};
 
 use super::*;
 use crate::identity::CaptureInstance;
-use crate::shape::{ColumnShape, META_BEFORE, TableShape};
+use crate::shape::{ColumnShape, META_BEFORE, Recorded, TableShape};
 
 /// The secret of key `pii`, and its tag of `anna` under an empty context:
 /// `hmac.new(b"0123456789abcdef", b"\0anna", "sha256").hexdigest()` in Python.
@@ -99,11 +99,13 @@ fn people() -> TableShape {
         source_type: source_type.into(),
         data_type,
         key,
+        recorded: Recorded::Always,
     };
     TableShape {
         schema: "dbo".into(),
         table: "people".into(),
         capture_instance: CaptureInstance("dbo_people".into()),
+        has_command_id: true,
         columns: vec![
             column("id", "int", DataType::Int32, Some(1)),
             column("name", "nvarchar(100)", DataType::Utf8, None),

@@ -29,4 +29,5 @@ pub use clock::{ServerClock, UnknownZone, Zone};
 pub use engine::{Engine, EngineOptions, OpenError};
 pub use exec::Session;
 pub use interrupt::Watch;
+pub use types::{CodePage, Collation, decode_utf16, encode_utf16};
 pub use version::ServerVersion;

@@ -1,5 +1,6 @@
 //! What a batch answers, event by event, in the order in which TDS tells it.
 
+use crate::types::Collation;
 use crate::value::{SqlType, Value};
 
 /// One column of a result set.
@@ -11,6 +12,8 @@ pub struct ColumnMeta {
     pub ty: SqlType,
     /// Whether a row may hold NULL in it.
     pub nullable: bool,
+    /// The collation of text; absent for the database's.
+    pub collation: Option<Collation>,
 }
 
 /// An error or message as SQL Server numbers it. Class 10 and below is information.

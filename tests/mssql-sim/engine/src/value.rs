@@ -54,6 +54,28 @@ pub enum SqlType {
     VarBinary(Length),
     /// 16 bytes.
     UniqueIdentifier,
+    /// Code page text, up to 2 GB, of the old kind.
+    Text,
+    /// Unicode text, up to 2 GB, of the old kind.
+    NText,
+    /// Bytes, up to 2 GB, of the old kind.
+    Image,
+    /// XML as text, as it was given.
+    Xml,
+    /// JSON as text, as it was given.
+    Json,
+    /// So many 32-bit numbers, as a JSON array.
+    Vector(u16),
+    /// `timestamp`: 8 bytes that the server makes, anew with every change of the row.
+    RowVersion,
+    /// `sql_variant`. The stand-in holds nothing but NULL in it.
+    Variant,
+    /// `hierarchyid`, as its bytes.
+    HierarchyId,
+    /// `geometry`, as its bytes.
+    Geometry,
+    /// `geography`, as its bytes.
+    Geography,
 }
 
 /// The length of a variable-length type.
@@ -66,8 +88,8 @@ pub enum Length {
 }
 
 /// One value. Which variants a [`SqlType`] takes: the integer types and `bit` take `Int`; `real` and `float` take
-/// `Float`; `decimal`, `money` and `smallmoney` take `Decimal`; text types take `Text`; `binary` and `varbinary` take
-/// `Bytes`; the others their own.
+/// `Float`; `decimal`, `money` and `smallmoney` take `Decimal`; text types, `xml`, `json` and `vector` take `Text`; binary
+/// types, `rowversion`, `hierarchyid` and the spatial types take `Bytes`; the others their own.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// NULL of any type.

@@ -12,6 +12,11 @@ pub(crate) const TDS_7_3_B: u32 = 0x730B_0003;
 const LOGIN_HEADER_LEN: usize = 36;
 const FLAGS2_INTEGRATED_SECURITY: u8 = 0x80;
 const FLAGS3_EXTENSION: u8 = 0x10;
+const TYPE_FLAGS_READ_ONLY: u8 = 0x20;
+/// The feature extension of federated authentication.
+pub(crate) const FEATURE_FEDERATED: u8 = 0x02;
+/// Its library, in the upper seven bits of its options: a security token, which follows.
+const LIBRARY_SECURITY_TOKEN: u8 = 0x01;
 const FEATURE_END: u8 = 0xFF;
 
 /// What a client asked for. `Debug` leaves the password out.
@@ -25,8 +30,12 @@ pub(crate) struct Login7 {
     pub(crate) server: String,
     /// Empty: the login's default database.
     pub(crate) database: String,
+    /// The client only reads: an availability group may send it to a secondary.
+    pub(crate) read_only: bool,
     /// The client wants Windows authentication.
     pub(crate) integrated: bool,
+    /// An access token, instead of a login and its password.
+    pub(crate) token: Option<String>,
     /// Ids of the feature extensions that it offered; `None` when it has no such block.
     pub(crate) features: Option<Vec<u8>>,
 }
@@ -42,6 +51,13 @@ impl std::fmt::Debug for Login7 {
 }
 
 impl Login7 {
+    /// Whether the client offered a feature extension.
+    pub(crate) fn knows(&self, feature: u8) -> bool {
+        self.features
+            .as_ref()
+            .is_some_and(|features| features.contains(&feature))
+    }
+
     /// Reads the message.
     pub(crate) fn parse(body: &[u8]) -> Parsed<Login7> {
         let mut reader = Reader::new(body);
@@ -52,7 +68,7 @@ impl Login7 {
         let tds_version = reader.u32()?;
         let packet_size = reader.u32()?;
         let _client_version_pid_connection = reader.bytes(12)?;
-        let [_flags1, flags2, _type_flags, flags3] = reader.array()?;
+        let [_flags1, flags2, type_flags, flags3] = reader.array()?;
         let _time_zone_and_lcid = reader.bytes(8)?;
         debug_assert_eq!(body.len() - reader.remaining(), LOGIN_HEADER_LEN);
         let mut field = |scale: usize| -> Parsed<&[u8]> {
@@ -73,10 +89,11 @@ impl Login7 {
         let _library = field(2)?;
         let _language = field(2)?;
         let database = utf16(field(2)?);
-        let features = if flags3 & FLAGS3_EXTENSION != 0 {
-            Some(feature_ids(body, extension)?)
+        let (features, token) = if flags3 & FLAGS3_EXTENSION != 0 {
+            let (ids, token) = read_features(body, extension)?;
+            (Some(ids), token)
         } else {
-            None
+            (None, None)
         };
         Ok(Login7 {
             tds_version,
@@ -86,7 +103,9 @@ impl Login7 {
             application,
             server,
             database,
+            read_only: type_flags & TYPE_FLAGS_READ_ONLY != 0,
             integrated: flags2 & FLAGS2_INTEGRATED_SECURITY != 0,
+            token,
             features,
         })
     }
@@ -98,23 +117,38 @@ fn clear_password(bytes: &[u8]) -> String {
     utf16(&clear)
 }
 
-/// The extension field holds the offset of the features, each of which is an id, a length and data.
-fn feature_ids(body: &[u8], extension: &[u8]) -> Parsed<Vec<u8>> {
+/// The extension field holds the offset of the features, each of which is an id, a length and data. Their ids, and the
+/// access token if there is one.
+fn read_features(body: &[u8], extension: &[u8]) -> Parsed<(Vec<u8>, Option<String>)> {
     let offset = Reader::new(extension).u32()? as usize;
     let Some(block) = body.get(offset..) else {
         return malformed("the feature extensions lie outside of the login");
     };
     let mut reader = Reader::new(block);
-    let mut ids = Vec::new();
+    let (mut ids, mut token) = (Vec::new(), None);
     loop {
         let id = reader.u8()?;
         if id == FEATURE_END {
-            return Ok(ids);
+            return Ok((ids, token));
         }
         let length = reader.u32()? as usize;
-        reader.bytes(length)?;
+        let data = reader.bytes(length)?;
+        if id == FEATURE_FEDERATED {
+            token = Some(security_token(data)?);
+        }
         ids.push(id);
     }
+}
+
+/// Options, the token's length, the token as UTF-16, and maybe a nonce ([MS-TDS] 2.2.6.4).
+fn security_token(data: &[u8]) -> Parsed<String> {
+    let mut reader = Reader::new(data);
+    let options = reader.u8()?;
+    if options >> 1 != LIBRARY_SECURITY_TOKEN {
+        return malformed("mssql-sim knows federated authentication by a security token alone");
+    }
+    let length = reader.u32()? as usize;
+    Ok(utf16(reader.bytes(length)?))
 }
 
 #[cfg(test)]
@@ -163,6 +197,22 @@ pub(crate) mod tests {
         assert_eq!((login.packet_size, login.tds_version), (8000, TDS_7_4));
         assert_eq!(login.features, Some(vec![4, 10]));
         assert!(!format!("{login:?}").contains("wörd"));
+    }
+
+    #[test]
+    fn an_access_token_is_read_and_not_shown() {
+        let mut data = vec![LIBRARY_SECURITY_TOKEN << 1];
+        let token: Vec<u8> = "eyJ.töken.x".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        data.extend((token.len() as u32).to_le_bytes());
+        data.extend(&token);
+        let mut bytes = message("", "", "shop", &[(FEATURE_FEDERATED, &data)]);
+        bytes[26] |= TYPE_FLAGS_READ_ONLY;
+        let login = Login7::parse(&bytes).unwrap();
+        assert_eq!(login.token.as_deref(), Some("eyJ.töken.x"));
+        assert!(login.read_only);
+        assert!(!format!("{login:?}").contains("töken"));
+        data[0] = 2 << 1;
+        assert!(Login7::parse(&message("", "", "shop", &[(FEATURE_FEDERATED, &data)])).is_err());
     }
 
     #[test]

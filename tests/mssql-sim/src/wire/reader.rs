@@ -73,10 +73,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Decodes UTF-16LE; lone surrogates become U+FFFD.
+/// Decodes UTF-16LE; half of a pair stays what it is.
 pub(crate) fn utf16(bytes: &[u8]) -> String {
-    let units = bytes.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]]));
-    char::decode_utf16(units)
-        .map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER))
-        .collect()
+    mssql_sim_engine::decode_utf16(bytes)
 }

@@ -1,10 +1,13 @@
 //! The certificate that is made at start, and the handshakes with it.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, SanType};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    SanType, date_time_ymd,
+};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -20,25 +23,63 @@ pub(crate) struct ServerTls {
     pub(crate) strict: Arc<ServerConfig>,
     /// The certificate, for a client's CA file.
     pub(crate) certificate_pem: String,
+    /// The certificate of the authority that signed it, if one did.
+    pub(crate) authority_pem: Option<String>,
+}
+
+/// What the certificate is like that is made at start.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CertificateOptions {
+    /// Its names; empty for `localhost`, `127.0.0.1`, `::1` and the server's own.
+    pub names: Vec<String>,
+    /// An authority signs it, whose certificate is made at start too. Otherwise it signs itself.
+    pub signed: bool,
+    /// It ended a day ago.
+    pub expired: bool,
 }
 
 impl ServerTls {
-    /// Makes a self-signed certificate for `localhost`, `127.0.0.1`, `::1` and `server_name`.
-    pub(crate) fn generate(server_name: &str) -> io::Result<ServerTls> {
-        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).map_err(io::Error::other)?;
-        params
-            .subject_alt_names
-            .push(SanType::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST)));
-        params
-            .subject_alt_names
-            .push(SanType::IpAddress(IpAddr::V6(Ipv6Addr::LOCALHOST)));
-        if let Ok(name) = server_name.to_owned().try_into() {
-            params.subject_alt_names.push(SanType::DnsName(name));
+    /// Makes a certificate for the server, and an authority that signs it if that is wanted.
+    pub(crate) fn generate(server_name: &str, options: &CertificateOptions) -> io::Result<ServerTls> {
+        let mut params = CertificateParams::default();
+        let own = [
+            "localhost".to_owned(),
+            "127.0.0.1".into(),
+            "::1".into(),
+            server_name.to_owned(),
+        ];
+        let names = if options.names.is_empty() {
+            own.as_slice()
+        } else {
+            &options.names
+        };
+        for name in names {
+            match (name.parse::<IpAddr>(), name.clone().try_into()) {
+                (Ok(address), _) => params.subject_alt_names.push(SanType::IpAddress(address)),
+                (Err(_), Ok(name)) => params.subject_alt_names.push(SanType::DnsName(name)),
+                (Err(_), Err(_)) => {}
+            }
         }
         params.distinguished_name.push(DnType::CommonName, "mssql-sim");
         params.extended_key_usages.push(ExtendedKeyUsagePurpose::ServerAuth);
+        if options.expired {
+            (params.not_before, params.not_after) = (date_time_ymd(2020, 1, 1), date_time_ymd(2020, 12, 31));
+        }
         let key = KeyPair::generate().map_err(io::Error::other)?;
-        let certificate = params.self_signed(&key).map_err(io::Error::other)?;
+        let (certificate, authority_pem) = if options.signed {
+            let authority_key = KeyPair::generate().map_err(io::Error::other)?;
+            let mut authority = CertificateParams::default();
+            authority
+                .distinguished_name
+                .push(DnType::CommonName, "mssql-sim authority");
+            authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+            let pem = authority.self_signed(&authority_key).map_err(io::Error::other)?.pem();
+            let issuer = Issuer::new(authority, authority_key);
+            (params.signed_by(&key, &issuer).map_err(io::Error::other)?, Some(pem))
+        } else {
+            (params.self_signed(&key).map_err(io::Error::other)?, None)
+        };
         let chain = vec![certificate.der().clone()];
         Ok(ServerTls {
             wrapped: Arc::new(config(&[&rustls::version::TLS12], &chain, &key)?),
@@ -48,6 +89,7 @@ impl ServerTls {
                 strict
             }),
             certificate_pem: certificate.pem(),
+            authority_pem,
         })
     }
 }

@@ -1,7 +1,8 @@
 //! The tokens of a response, one function each. All append to a buffer.
 
+use mssql_sim_engine::Collation;
 use mssql_sim_engine::result::{ColumnMeta, SqlError};
-use mssql_sim_engine::value::{SqlType, Value};
+use mssql_sim_engine::value::{Length, SqlType, Value};
 
 use super::encoding::{COLLATION, put_utf16};
 use super::login7::{TDS_7_4, TDS_8_0};
@@ -228,47 +229,93 @@ pub(crate) fn return_int(out: &mut Vec<u8>, ordinal: u16, name: &str, value: i32
     put_b_varchar(out, name);
     // Status 1: an output parameter. Then no user type and no flags.
     out.extend([1, 0, 0, 0, 0, 0, 0]);
-    put_type_info(out, SqlType::Int, true);
+    put_type_info(out, SqlType::Int, true, COLLATION);
     out.push(4);
     out.extend(value.to_le_bytes());
 }
 
-/// Appends a COLMETADATA token.
-pub(crate) fn column_metadata(out: &mut Vec<u8>, columns: &[ColumnMeta]) {
+/// A column as its values are written.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct WireColumn {
+    pub(crate) ty: SqlType,
+    pub(crate) nullable: bool,
+    pub(crate) collation: Collation,
+}
+
+impl WireColumn {
+    /// `json` and `vector` are UTF-8 text to a client that did not say that it knows them.
+    pub(crate) fn new(column: &ColumnMeta, knows: Knows) -> WireColumn {
+        let unknown = match column.ty {
+            SqlType::Json => !knows.json,
+            SqlType::Vector(_) => !knows.vector,
+            _ => false,
+        };
+        if unknown {
+            return WireColumn {
+                ty: SqlType::VarChar(Length::Max),
+                nullable: column.nullable,
+                collation: Collation::of_name("Latin1_General_100_BIN2_UTF8").unwrap_or_default(),
+            };
+        }
+        WireColumn {
+            ty: column.ty,
+            nullable: column.nullable,
+            collation: column.collation.unwrap_or_default(),
+        }
+    }
+
+    fn put(&self, out: &mut Vec<u8>, value: &Value) -> Result<(), Mismatch> {
+        put_value(out, self.ty, self.nullable, self.collation.page, value)
+    }
+}
+
+/// Which newer types the client knows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Knows {
+    pub(crate) json: bool,
+    pub(crate) vector: bool,
+}
+
+/// Appends a COLMETADATA token; `columns` are those of `names`.
+pub(crate) fn column_metadata(out: &mut Vec<u8>, names: &[ColumnMeta], columns: &[WireColumn]) {
     out.push(token::COLUMN_METADATA);
     out.extend((columns.len() as u16).to_le_bytes());
-    for column in columns {
+    for (name, column) in names.iter().zip(columns) {
         // No user type; flag 0x0001 says that NULL may come.
         out.extend([0; 4]);
         out.extend(u16::from(column.nullable).to_le_bytes());
-        put_type_info(out, column.ty, column.nullable);
-        put_b_varchar(out, &column.name);
+        put_type_info(out, column.ty, column.nullable, column.collation.wire);
+        if column.ty.is_old_lob() {
+            // The table's name, in no parts.
+            out.push(0);
+        }
+        put_b_varchar(out, &name.name);
     }
 }
 
 /// Appends a row: a ROW token, or, when something is NULL and the client knows it, an NBCROW token.
 pub(crate) fn row(
     out: &mut Vec<u8>,
-    columns: &[(SqlType, bool)],
+    columns: &[WireColumn],
     values: &[Value],
     null_bitmap: bool,
 ) -> Result<(), Mismatch> {
     let compressed = null_bitmap && values.iter().any(|value| matches!(value, Value::Null));
     if !compressed {
         out.push(token::ROW);
-        for ((ty, nullable), value) in columns.iter().zip(values) {
-            put_value(out, *ty, *nullable, value)?;
+        for (column, value) in columns.iter().zip(values) {
+            column.put(out, value)?;
         }
         return Ok(());
     }
     out.push(token::NBC_ROW);
     let bitmap = out.len();
     out.resize(bitmap + columns.len().div_ceil(8), 0);
-    for (at, ((ty, nullable), value)) in columns.iter().zip(values).enumerate() {
-        if *nullable && matches!(value, Value::Null) {
+    for (at, (column, value)) in columns.iter().zip(values).enumerate() {
+        if column.nullable && matches!(value, Value::Null) {
             out[bitmap + at / 8] |= 1 << (at % 8);
         } else {
-            put_value(out, *ty, *nullable, value)?;
+            column.put(out, value)?;
         }
     }
     Ok(())
@@ -308,7 +355,11 @@ mod tests {
 
     #[test]
     fn a_row_with_nulls_is_compressed_unless_the_client_is_too_old() {
-        let columns = [(SqlType::Int, false), (SqlType::Int, true)];
+        let columns = [false, true].map(|nullable| WireColumn {
+            ty: SqlType::Int,
+            nullable,
+            collation: Collation::default(),
+        });
         let mut out = Vec::new();
         row(&mut out, &columns, &[Value::Int(1), Value::Null], true).unwrap();
         assert_eq!(out, [0xD2, 0b10, 1, 0, 0, 0]);

@@ -2,7 +2,7 @@
 
 use mssql_sim_engine::value::{Length, SqlType};
 
-use super::encoding::COLLATION;
+use super::encoding::{COLLATION, put_utf16};
 use super::reader::{Parsed, Reader, malformed};
 
 /// Type bytes of [MS-TDS] 2.2.5.4.
@@ -40,7 +40,11 @@ pub(crate) mod token {
     pub(crate) const BIG_CHAR: u8 = 0xAF;
     pub(crate) const NVARCHAR: u8 = 0xE7;
     pub(crate) const NCHAR: u8 = 0xEF;
+    pub(crate) const VARIANT: u8 = 0x62;
+    pub(crate) const UDT: u8 = 0xF0;
     pub(crate) const XML: u8 = 0xF1;
+    pub(crate) const JSON: u8 = 0xF4;
+    pub(crate) const VECTOR: u8 = 0xF5;
 }
 
 /// The length that stands for `(max)`.
@@ -48,7 +52,8 @@ const MAX_LENGTH: u16 = 0xFFFF;
 
 /// Appends the TYPE_INFO of a result column. A column that cannot be NULL gets the fixed-length form where the
 /// protocol has one, as SQL Server does.
-pub(crate) fn put_type_info(out: &mut Vec<u8>, ty: SqlType, nullable: bool) {
+pub(crate) fn put_type_info(out: &mut Vec<u8>, ty: SqlType, nullable: bool, collation: [u8; 5]) {
+    let text = Some(collation);
     let mut numeric = |fixed: u8, variable: u8, bytes: u8| {
         if nullable {
             out.extend([variable, bytes]);
@@ -76,13 +81,58 @@ pub(crate) fn put_type_info(out: &mut Vec<u8>, ty: SqlType, nullable: bool) {
         SqlType::DateTime2(scale) => out.extend([token::DATETIME2_N, scale]),
         SqlType::DateTimeOffset(scale) => out.extend([token::DATETIMEOFFSET_N, scale]),
         SqlType::UniqueIdentifier => out.extend([token::GUID, 16]),
-        SqlType::Char(bytes) => put_sized(out, token::BIG_CHAR, bytes, true),
-        SqlType::VarChar(length) => put_sized(out, token::BIG_VARCHAR, byte_length(length, 1), true),
-        SqlType::NChar(units) => put_sized(out, token::NCHAR, units * 2, true),
-        SqlType::NVarChar(length) => put_sized(out, token::NVARCHAR, byte_length(length, 2), true),
-        SqlType::Binary(bytes) => put_sized(out, token::BIG_BINARY, bytes, false),
-        SqlType::VarBinary(length) => put_sized(out, token::BIG_VARBINARY, byte_length(length, 1), false),
+        SqlType::Char(bytes) => put_sized(out, token::BIG_CHAR, bytes, text),
+        SqlType::VarChar(length) => put_sized(out, token::BIG_VARCHAR, byte_length(length, 1), text),
+        SqlType::NChar(units) => put_sized(out, token::NCHAR, units * 2, text),
+        SqlType::NVarChar(length) => put_sized(out, token::NVARCHAR, byte_length(length, 2), text),
+        SqlType::Binary(bytes) => put_sized(out, token::BIG_BINARY, bytes, None),
+        SqlType::VarBinary(length) => put_sized(out, token::BIG_VARBINARY, byte_length(length, 1), None),
+        SqlType::RowVersion => put_sized(out, token::BIG_BINARY, 8, None),
+        SqlType::Text => put_long(out, token::TEXT, 0x7FFF_FFFF, text),
+        SqlType::NText => put_long(out, token::NTEXT, 0x7FFF_FFFE, text),
+        SqlType::Image => put_long(out, token::IMAGE, 0x7FFF_FFFF, None),
+        SqlType::Variant => put_long(out, token::VARIANT, 8009, None),
+        // No schema collection.
+        SqlType::Xml => out.extend([token::XML, 0]),
+        SqlType::Json => out.push(token::JSON),
+        SqlType::Vector(dimensions) => {
+            out.push(token::VECTOR);
+            out.extend(vector_bytes(dimensions).to_le_bytes());
+            out.push(VECTOR_FLOAT32);
+        }
+        SqlType::HierarchyId => put_udt(out, 892, "hierarchyid", "SqlHierarchyId"),
+        SqlType::Geometry => put_udt(out, MAX_LENGTH, "geometry", "SqlGeometry"),
+        SqlType::Geography => put_udt(out, MAX_LENGTH, "geography", "SqlGeography"),
     }
+}
+
+/// Elements of 32-bit floats, as the wire names them.
+pub(crate) const VECTOR_FLOAT32: u8 = 0;
+
+/// Bytes of a vector's value: a header of eight, and four an element.
+pub(crate) fn vector_bytes(dimensions: u16) -> u16 {
+    8 + dimensions * 4
+}
+
+fn put_long(out: &mut Vec<u8>, token: u8, bytes: u32, collation: Option<[u8; 5]>) {
+    out.push(token);
+    out.extend(bytes.to_le_bytes());
+    out.extend(collation.into_iter().flatten());
+}
+
+/// A type of the common language runtime: its longest value, and where it is from.
+fn put_udt(out: &mut Vec<u8>, bytes: u16, name: &str, class: &str) {
+    out.push(token::UDT);
+    out.extend(bytes.to_le_bytes());
+    for part in ["", "sys", name] {
+        out.push(part.len() as u8);
+        put_utf16(out, part);
+    }
+    let assembly = format!(
+        "Microsoft.SqlServer.Types.{class}, Microsoft.SqlServer.Types, Version=11.0.0.0, Culture=neutral, PublicKeyToken=89845dcd8080cc91"
+    );
+    out.extend((assembly.len() as u16).to_le_bytes());
+    put_utf16(out, &assembly);
 }
 
 /// Bytes of a decimal's magnitude.
@@ -111,12 +161,10 @@ fn byte_length(length: Length, scale: u16) -> u16 {
     }
 }
 
-fn put_sized(out: &mut Vec<u8>, token: u8, bytes: u16, text: bool) {
+fn put_sized(out: &mut Vec<u8>, token: u8, bytes: u16, collation: Option<[u8; 5]>) {
     out.push(token);
     out.extend(bytes.to_le_bytes());
-    if text {
-        out.extend(COLLATION);
-    }
+    out.extend(collation.into_iter().flatten());
 }
 
 /// How the bytes of a parameter's value are laid out.

@@ -1,10 +1,11 @@
 //! Values on the wire: those of a row (written) and those of parameters (read).
 
+use mssql_sim_engine::CodePage;
 use mssql_sim_engine::value::{Length, SqlType, Value};
 
 use super::encoding::{decode_code_page, put_code_page, put_utf16};
 use super::reader::{Parsed, Reader, malformed, utf16};
-use super::typeinfo::{Layout, ParamType, decimal_bytes, time_bytes};
+use super::typeinfo::{Layout, ParamType, VECTOR_FLOAT32, decimal_bytes, time_bytes, vector_bytes};
 
 /// 1900-01-01 in days since 0001-01-01: where `datetime` counts from.
 const DAYS_TO_1900: i64 = 693_595;
@@ -14,6 +15,8 @@ const DAY_UNITS: i64 = 864_000_000_000;
 const MINUTE_UNITS: i64 = 600_000_000;
 const PLP_NULL: u64 = u64::MAX;
 const PLP_UNKNOWN_LENGTH: u64 = u64::MAX - 1;
+/// Longest chunk of a (max) value.
+const CHUNK_BYTES: usize = 8191;
 
 /// A value that its type cannot carry: a fault of the engine's, not of the client's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -22,8 +25,15 @@ pub(crate) struct Mismatch {
     ty: SqlType,
 }
 
-/// Appends a value of a result column. `nullable` says in which form [`super::typeinfo::put_type_info`] declared it.
-pub(crate) fn put_value(out: &mut Vec<u8>, ty: SqlType, nullable: bool, value: &Value) -> Result<(), Mismatch> {
+/// Appends a value of a result column. `nullable` says in which form [`super::typeinfo::put_type_info`] declared it, `page` in
+/// which code page it said that text is.
+pub(crate) fn put_value(
+    out: &mut Vec<u8>,
+    ty: SqlType,
+    nullable: bool,
+    page: CodePage,
+    value: &Value,
+) -> Result<(), Mismatch> {
     let mismatch = Mismatch { ty };
     if matches!(value, Value::Null) {
         return put_null(out, ty, nullable).ok_or(mismatch);
@@ -121,16 +131,28 @@ pub(crate) fn put_value(out: &mut Vec<u8>, ty: SqlType, nullable: bool, value: &
             out.push(16);
             out.extend(swap_guid(*bytes));
         }
-        (SqlType::VarChar(Length::Max), Value::Text(text)) => put_chunk(out, |out| put_code_page(out, text)),
-        (SqlType::NVarChar(Length::Max), Value::Text(text)) => put_chunk(out, |out| put_utf16(out, text)),
-        (SqlType::VarBinary(Length::Max), Value::Bytes(bytes)) => put_chunk(out, |out| out.extend_from_slice(bytes)),
+        (SqlType::VarChar(Length::Max), Value::Text(text)) => put_chunks(out, |out| put_code_page(out, text, page)),
+        (SqlType::NVarChar(Length::Max) | SqlType::Xml, Value::Text(text)) => {
+            put_chunks(out, |out| put_utf16(out, text));
+        }
+        (SqlType::Json, Value::Text(text)) => put_chunks(out, |out| out.extend_from_slice(text.as_bytes())),
+        (
+            SqlType::VarBinary(Length::Max) | SqlType::HierarchyId | SqlType::Geometry | SqlType::Geography,
+            Value::Bytes(bytes),
+        ) => put_chunks(out, |out| out.extend_from_slice(bytes)),
+        (SqlType::Text, Value::Text(text)) => put_long(out, |out| put_code_page(out, text, page)),
+        (SqlType::NText, Value::Text(text)) => put_long(out, |out| put_utf16(out, text)),
+        (SqlType::Image, Value::Bytes(bytes)) => put_long(out, |out| out.extend_from_slice(bytes)),
+        (SqlType::Vector(dimensions), Value::Text(text)) => {
+            put_vector(out, dimensions, text).ok_or(mismatch)?;
+        }
         (SqlType::Char(_) | SqlType::VarChar(_), Value::Text(text)) => {
-            put_short(out, mismatch, |out| put_code_page(out, text))?;
+            put_short(out, mismatch, |out| put_code_page(out, text, page))?;
         }
         (SqlType::NChar(_) | SqlType::NVarChar(_), Value::Text(text)) => {
             put_short(out, mismatch, |out| put_utf16(out, text))?;
         }
-        (SqlType::Binary(_) | SqlType::VarBinary(_), Value::Bytes(bytes)) => {
+        (SqlType::Binary(_) | SqlType::VarBinary(_) | SqlType::RowVersion, Value::Bytes(bytes)) => {
             put_short(out, mismatch, |out| out.extend_from_slice(bytes))?;
         }
         _ => {
@@ -144,15 +166,25 @@ pub(crate) fn put_value(out: &mut Vec<u8>, ty: SqlType, nullable: bool, value: &
 /// NULL as a type's ordinary row form has it; `None` where the form has no NULL.
 fn put_null(out: &mut Vec<u8>, ty: SqlType, nullable: bool) -> Option<()> {
     match ty {
-        SqlType::VarChar(Length::Max) | SqlType::NVarChar(Length::Max) | SqlType::VarBinary(Length::Max) => {
-            out.extend(PLP_NULL.to_le_bytes());
-        }
+        SqlType::VarChar(Length::Max)
+        | SqlType::NVarChar(Length::Max)
+        | SqlType::VarBinary(Length::Max)
+        | SqlType::Xml
+        | SqlType::Json
+        | SqlType::HierarchyId
+        | SqlType::Geometry
+        | SqlType::Geography => out.extend(PLP_NULL.to_le_bytes()),
+        // No pointer to a value.
+        SqlType::Text | SqlType::NText | SqlType::Image => out.push(0),
+        SqlType::Variant => out.extend([0; 4]),
         SqlType::Char(_)
         | SqlType::NChar(_)
         | SqlType::VarChar(_)
         | SqlType::NVarChar(_)
         | SqlType::Binary(_)
-        | SqlType::VarBinary(_) => out.extend([0xFF, 0xFF]),
+        | SqlType::VarBinary(_)
+        | SqlType::RowVersion
+        | SqlType::Vector(_) => out.extend([0xFF, 0xFF]),
         SqlType::Decimal { .. }
         | SqlType::Date
         | SqlType::Time(_)
@@ -195,19 +227,51 @@ fn put_short(out: &mut Vec<u8>, mismatch: Mismatch, put: impl FnOnce(&mut Vec<u8
     }
 }
 
-/// A (max) value: its whole length, one chunk, and the end.
-fn put_chunk(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
+/// A (max) value: its whole length, its chunks, and the end. Chunks have an odd length, so that they part characters.
+fn put_chunks(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend([0; 12]);
     put(out);
     let length = out.len() - start - 12;
+    out[start..start + 8].copy_from_slice(&(length as u64).to_le_bytes());
     if length == 0 {
         out.truncate(start + 8);
-    } else {
-        out[start..start + 8].copy_from_slice(&(length as u64).to_le_bytes());
+    } else if length <= CHUNK_BYTES {
         out[start + 8..start + 12].copy_from_slice(&(length as u32).to_le_bytes());
+    } else {
+        let value = out.split_off(start + 12);
+        out.truncate(start + 8);
+        for chunk in value.chunks(CHUNK_BYTES) {
+            out.extend((chunk.len() as u32).to_le_bytes());
+            out.extend_from_slice(chunk);
+        }
     }
     out.extend([0; 4]);
+}
+
+/// A value of an old long type: a pointer and a timestamp, which mean nothing to clients, its length and its bytes.
+fn put_long(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
+    out.push(16);
+    out.extend([0xFF; 16 + 8]);
+    let start = out.len();
+    out.extend([0; 4]);
+    put(out);
+    let length = (out.len() - start - 4) as u32;
+    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+}
+
+/// A vector: its length, a header of layout, version, dimensions and element type, and the elements.
+fn put_vector(out: &mut Vec<u8>, dimensions: u16, text: &str) -> Option<()> {
+    let start = out.len();
+    out.extend(vector_bytes(dimensions).to_le_bytes());
+    out.extend([0xA9, 0x01]);
+    out.extend(dimensions.to_le_bytes());
+    out.extend([VECTOR_FLOAT32, 0, 0, 0]);
+    let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'))?;
+    for element in inner.split(',') {
+        out.extend(element.trim().parse::<f32>().ok()?.to_le_bytes());
+    }
+    (out.len() - start - 2 == usize::from(vector_bytes(dimensions))).then_some(())
 }
 
 /// Reads a parameter's value.
@@ -310,6 +374,7 @@ fn value_of(bytes: &[u8], param: ParamType) -> Parsed<Value> {
         SqlType::Char(_) | SqlType::VarChar(_) => return Ok(Value::Text(decode_code_page(bytes, param.collation))),
         SqlType::NChar(_) | SqlType::NVarChar(_) => return Ok(Value::Text(utf16(bytes))),
         SqlType::Binary(_) | SqlType::VarBinary(_) => return Ok(Value::Bytes(bytes.to_vec())),
+        other => return malformed(format!("parameters of type {other} are not supported")),
     };
     if reader.is_empty() {
         Ok(value)
@@ -332,14 +397,17 @@ fn read_time(reader: &mut Reader<'_>, scale: u8) -> Parsed<i64> {
 
 #[cfg(test)]
 mod tests {
+    use mssql_sim_engine::Collation;
+
+    use super::super::encoding::COLLATION;
     use super::super::typeinfo::{put_type_info, read_type_info};
     use super::*;
 
     /// Writes a value as a column, and reads it as a parameter: the two forms are the same.
     fn round_trip(ty: SqlType, nullable: bool, value: &Value) -> (SqlType, Value) {
         let mut out = Vec::new();
-        put_type_info(&mut out, ty, nullable);
-        put_value(&mut out, ty, nullable, value).unwrap();
+        put_type_info(&mut out, ty, nullable, COLLATION);
+        put_value(&mut out, ty, nullable, Collation::default().page, value).unwrap();
         let mut reader = Reader::new(&out);
         let param = read_type_info(&mut reader).unwrap();
         let back = read_value(&mut reader, param).unwrap();
@@ -415,15 +483,16 @@ mod tests {
 
     #[test]
     fn a_value_of_another_kind_or_a_null_in_a_fixed_column_is_refused() {
-        let mut out = Vec::new();
-        assert!(put_value(&mut out, SqlType::Int, true, &Value::Text("1".into())).is_err());
-        assert!(put_value(&mut out, SqlType::Int, false, &Value::Null).is_err());
-        assert!(put_value(&mut out, SqlType::TinyInt, true, &Value::Int(256)).is_err());
+        let (mut out, page) = (Vec::new(), Collation::default().page);
+        assert!(put_value(&mut out, SqlType::Int, true, page, &Value::Text("1".into())).is_err());
+        assert!(put_value(&mut out, SqlType::Int, false, page, &Value::Null).is_err());
+        assert!(put_value(&mut out, SqlType::TinyInt, true, page, &Value::Int(256)).is_err());
         assert!(
             put_value(
                 &mut out,
                 SqlType::Decimal { precision: 9, scale: 0 },
                 true,
+                page,
                 &Value::Decimal(1 << 40)
             )
             .is_err()
@@ -434,7 +503,7 @@ mod tests {
     fn datetime_counts_three_hundredths() {
         let mut out = Vec::new();
         let value = Value::DateTime(DAYS_TO_1900 * DAY_UNITS + 70_000);
-        put_value(&mut out, SqlType::DateTime, false, &value).unwrap();
+        put_value(&mut out, SqlType::DateTime, false, Collation::default().page, &value).unwrap();
         assert_eq!(out, [0, 0, 0, 0, 2, 0, 0, 0]);
     }
 }

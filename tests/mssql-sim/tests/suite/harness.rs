@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use mssql_sim::engine::EngineOptions;
-use mssql_sim::{Encryption, ServerOptions, SimServer};
+use mssql_sim::{CertificateOptions, Encryption, ServerOptions, SimServer};
 use tiberius::{AuthMethod, Client, Config, EncryptionLevel};
 use tokio::net::TcpStream;
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
@@ -39,6 +39,8 @@ impl Sim {
                 ..EngineOptions::default()
             },
             encryption,
+            certificate: CertificateOptions::default(),
+            instance: None,
         })
         .unwrap();
         let folder = tempfile::tempdir().unwrap();

@@ -6,7 +6,7 @@ use super::{Binder, Bound, Code, Scope, literal::literal};
 use crate::{
     error::{SqlResult, not_supported, sql_error},
     functions::{Func, branch_type, cast_type},
-    types::{Arithmetic, arithmetic, arithmetic_type, code_of, negate},
+    types::{Arithmetic, Collation, arithmetic, arithmetic_type, code_of, negate},
     value::{SqlType, Value},
 };
 
@@ -179,6 +179,7 @@ impl Binder<'_> {
                     ));
                 }
                 inner.binary = name.contains("_BIN") || name.contains("_CS");
+                inner.collation = Collation::of_name(&name).or(inner.collation);
                 Ok(inner)
             }
             Expr::AtTimeZone { timestamp, time_zone } => {

@@ -176,6 +176,7 @@ impl Binder<'_> {
                 nullable: column.nullable,
                 sql: format!("{x}.c{}", i + 1),
                 id: 0,
+                collation: column.collation,
             });
         }
         sources.push(Source {
@@ -303,6 +304,7 @@ impl Binder<'_> {
                     nullable: *nullable,
                     sql: format!("{x}.c{}", i + 1),
                     id: 0,
+                    collation: None,
                 })
                 .collect(),
             table: None,
@@ -471,6 +473,7 @@ impl Binder<'_> {
                 ty: c.ty,
                 nullable: c.nullable,
                 binary: false,
+                collation: c.collation.is_some().then(|| c.collation()),
             })
             .collect();
         let own;
@@ -504,6 +507,7 @@ fn read_table(table: &Arc<Table>, x: &str, alias: Option<&str>, schema: &str) ->
                 nullable: c.nullable,
                 sql: format!("{x}.c{}", c.id),
                 id: c.id,
+                collation: c.collation.is_some().then(|| c.collation()),
             })
             .collect(),
         table: Some(Arc::clone(table)),

@@ -24,7 +24,7 @@ use crate::{
     context::StatementContext,
     error::{SqlResult, column_permission_denied, implicit_conversion, permission_denied, type_clash},
     functions::Argument,
-    types::{code_of, convert, convert_styled, encode, implicit_allowed},
+    types::{Collation, code_of, convert, convert_styled, encode, implicit_allowed},
     value::{Length, SqlType, Value},
 };
 
@@ -43,6 +43,8 @@ pub struct Bound {
     pub untyped: bool,
     /// Compare as bytes, under a binary or case-sensitive COLLATE.
     pub binary: bool,
+    /// The collation of a column or a COLLATE clause; absent for the database's.
+    pub collation: Option<Collation>,
 }
 
 /// An expression's form.
@@ -62,6 +64,7 @@ impl Bound {
             name: None,
             untyped: false,
             binary: false,
+            collation: None,
         }
     }
 
@@ -74,6 +77,7 @@ impl Bound {
             name: None,
             untyped: false,
             binary: false,
+            collation: None,
         }
     }
 
@@ -188,6 +192,7 @@ impl<'c> Binder<'c> {
         let nullable = bound.nullable || attempt;
         let name = bound.name.clone();
         let binary = bound.binary;
+        let collation = bound.collation;
         let made = |code, nullable| Bound {
             code,
             ty: to,
@@ -195,6 +200,7 @@ impl<'c> Binder<'c> {
             name,
             untyped: false,
             binary,
+            collation,
         };
         match &bound.code {
             Code::Const(value) => match convert_styled(value, bound.ty, to, style) {

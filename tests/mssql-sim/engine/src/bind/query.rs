@@ -9,7 +9,7 @@ use super::{Binder, Bound, Code, Scope, call::name_parts, predicate::collation, 
 use crate::{
     catalog::same_name,
     error::{SqlResult, not_supported, sql_error, syntax_near},
-    types::common_type,
+    types::{Collation, common_type},
     value::{SqlType, Value},
 };
 
@@ -21,6 +21,7 @@ pub struct OutputColumn {
     pub ty: SqlType,
     pub nullable: bool,
     pub binary: bool,
+    pub collation: Option<Collation>,
 }
 
 /// A bound query. Its SQL names its columns `c1`, `c2`, ….
@@ -235,6 +236,7 @@ impl Binder<'_> {
                             ty: bound.ty,
                             nullable: bound.nullable,
                             binary: false,
+                            collation: bound.collation,
                         });
                     }
                     rows.push(BoundQuery {
@@ -456,6 +458,7 @@ impl Binder<'_> {
                 ty: bound.ty,
                 nullable: bound.nullable,
                 binary: bound.binary,
+                collation: bound.collation,
             });
         }
         let mut sql = format!("SELECT {}{}", if distinct { "DISTINCT " } else { "" }, list.join(", "));

@@ -11,6 +11,7 @@ use super::{Binder, Bound};
 use crate::{
     catalog::{Table, same_name},
     error::{SqlResult, invalid_column, sql_error, unbound_identifier},
+    types::Collation,
     value::SqlType,
 };
 
@@ -24,6 +25,7 @@ pub struct SourceColumn {
     pub sql: String,
     /// The table's column id; 0 in a derived table.
     pub id: i64,
+    pub collation: Option<Collation>,
 }
 
 /// A FROM item.
@@ -121,6 +123,7 @@ impl Binder<'_> {
         }
         let mut bound = Bound::sql(column.sql.clone(), column.ty, column.nullable);
         bound.name = Some(column.name.clone());
+        bound.collation = column.collation;
         bound
     }
 }

@@ -20,7 +20,7 @@ pub use store::{load, put, remove};
 pub use views::{CatalogView, system_view};
 
 use crate::{
-    types::{code_of, fold, type_of_code},
+    types::{Collation, DEFAULT_COLLATION, code_of, fold, type_of_code},
     value::SqlType,
 };
 
@@ -113,6 +113,9 @@ pub struct Column {
     /// T-SQL text of a computed column. What is stored of it is NULL.
     #[serde(default)]
     pub computed: Option<String>,
+    /// The collation's name, for text; absent for the database's.
+    #[serde(default)]
+    pub collation: Option<String>,
 }
 
 /// A CHECK constraint.
@@ -121,6 +124,21 @@ pub struct Check {
     pub name: String,
     /// The condition as T-SQL.
     pub text: String,
+}
+
+impl Column {
+    /// How its text is encoded and named on the wire.
+    pub fn collation(&self) -> Collation {
+        let own = self.collation.as_deref().and_then(Collation::of_name);
+        own.unwrap_or_default()
+    }
+
+    /// The collation's name; NULL in the views for types that have none.
+    pub fn collation_name(&self) -> Option<&str> {
+        self.ty
+            .has_collation()
+            .then(|| self.collation.as_deref().unwrap_or(DEFAULT_COLLATION))
+    }
 }
 
 /// A primary key, a unique constraint or an index.
@@ -210,6 +228,9 @@ pub struct CapturedColumn {
     pub ty: SqlType,
     /// Position in the index that identifies rows, from 1.
     pub index_ordinal: Option<i64>,
+    /// The collation's name, for text that has one of its own.
+    #[serde(default)]
+    pub collation: Option<String>,
 }
 
 /// A capture instance.

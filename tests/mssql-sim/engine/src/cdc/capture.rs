@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use rusqlite::{Connection, Result, params, types::Value as Stored};
 
-use super::{Image, Lsn, Op, read_image};
+use super::{Image, Lsn, Op, column, read_image};
 use crate::{
     catalog::{Catalog, Instance, Table, load},
     clock::system_ticks,
@@ -112,6 +112,8 @@ struct Target {
     instance: Arc<Instance>,
     sql: String,
     commands: i64,
+    /// The change table has `__$command_id`.
+    numbered: bool,
 }
 
 /// Captures one transaction; whether it left an entry in `cdc.lsn_time_mapping`.
@@ -225,9 +227,17 @@ fn ddl_entry(conn: &Connection, catalog: &Catalog, object: i64, lsn: &[u8], tx: 
 
 fn target(catalog: &Catalog, instance: &Arc<Instance>) -> Option<Target> {
     let table: &Arc<Table> = catalog.tables.get(&instance.id)?;
-    let mut names = vec!["c1, c3, c4, c5, c6".to_owned()];
-    names.extend(instance.columns.iter().map(|c| format!("c{}", c.change_id)));
-    let marks: Vec<String> = (1..=instance.columns.len() + 5).map(|i| format!("?{i}")).collect();
+    let numbered = table.column_by_id(column::COMMAND_ID).is_some();
+    let mut ids = vec![
+        column::START_LSN,
+        column::SEQVAL,
+        column::OPERATION,
+        column::UPDATE_MASK,
+    ];
+    ids.extend(numbered.then_some(column::COMMAND_ID));
+    ids.extend(instance.columns.iter().map(|c| c.change_id));
+    let names: Vec<String> = ids.iter().map(|id| format!("c{id}")).collect();
+    let marks: Vec<String> = (1..=names.len()).map(|i| format!("?{i}")).collect();
     let sql = format!(
         "INSERT OR REPLACE INTO {}({}) VALUES ({})",
         table.sql_name(),
@@ -238,6 +248,7 @@ fn target(catalog: &Catalog, instance: &Arc<Instance>) -> Option<Target> {
         instance: Arc::clone(instance),
         sql,
         commands: 0,
+        numbered,
     })
 }
 
@@ -295,10 +306,14 @@ fn change(
         row.push(Stored::Blob(seqval.to_vec()));
         row.push(Stored::Integer(operation));
         row.push(Stored::Blob(mask.clone()));
-        row.push(Stored::Integer(target.commands));
+        if target.numbered {
+            row.push(Stored::Integer(target.commands));
+        }
         for c in columns {
-            // The old value of a (max) column is not in the log unless the update changed it.
-            if operation == 3 && c.ty.is_max() && !changed(c.ordinal) {
+            // The old value of a (max) column is not in the log unless the update changed it; that of the old long types
+            // never is.
+            let lacks_old = operation == 3 && c.ty.is_max() && !changed(c.ordinal);
+            if lacks_old || c.ty.is_old_lob() && matches!(operation, 1 | 3) {
                 row.push(Stored::Null);
                 continue;
             }

@@ -88,6 +88,7 @@ impl Session {
                 default: None,
                 computed: None,
                 default_name: None,
+                collation: None,
             })
             .collect();
         let next_column_id = columns.len() as i64 + 1;
@@ -224,6 +225,7 @@ impl Session {
                     ordinal,
                     ty: source_column.ty,
                     index_ordinal,
+                    collation: source_column.collation.clone(),
                 });
             }
             let index_name = index.map(|k| k.name.clone());
@@ -235,19 +237,25 @@ impl Session {
             let created = session.database.now();
             let schema_id = session.catalog.schema("cdc").map_or(0, |s| s.id);
             let next_column_id = column::FIRST_CAPTURED + columns.len() as i64;
+            let mut change_columns = change_columns(&columns);
+            let mut cluster = vec![column::START_LSN, column::COMMAND_ID, column::SEQVAL, column::OPERATION];
+            if session.engine.options.without_command_id {
+                change_columns.retain(|c| c.id != column::COMMAND_ID);
+                cluster.retain(|id| *id != column::COMMAND_ID);
+            }
             session.put_table(Table {
                 id,
                 schema_id,
                 name: format!("{name}_CT"),
-                columns: change_columns(&columns),
+                columns: change_columns,
                 next_column_id,
                 keys: Vec::new(),
                 identity: None,
                 storage: Storage::Cdc,
                 created,
                 grants: Vec::new(),
-                cluster: vec![column::START_LSN, column::COMMAND_ID, column::SEQVAL, column::OPERATION],
                 checks: Vec::new(),
+                cluster,
             })?;
             let instance = Instance {
                 id,
@@ -337,6 +345,7 @@ fn change_columns(captured: &[CapturedColumn]) -> Vec<Column> {
         default: None,
         computed: None,
         default_name: None,
+        collation: None,
     };
     let binary = SqlType::Binary(10);
     let mut columns = vec![
@@ -351,7 +360,10 @@ fn change_columns(captured: &[CapturedColumn]) -> Vec<Column> {
             true,
         ),
     ];
-    columns.extend(captured.iter().map(|c| system(c.change_id, &c.name, c.ty, true)));
+    columns.extend(captured.iter().map(|c| Column {
+        collation: c.collation.clone(),
+        ..system(c.change_id, &c.name, c.ty, true)
+    }));
     columns.push(system(column::COMMAND_ID, "__$command_id", SqlType::Int, true));
     columns
 }

@@ -12,7 +12,7 @@ use crate::{
     interrupt::INTERRUPTED,
     parse::{Kind, Statement},
     result::{Param, ResultSink, SqlError},
-    types::{TICKS_PER_DAY, assign, convert, parse_type},
+    types::{Collation, TICKS_PER_DAY, assign_in, convert, parse_type},
     value::{Length, SqlType, Value},
 };
 
@@ -499,7 +499,7 @@ pub(crate) fn variable_value(value: &Value, from: SqlType, to: SqlType) -> SqlRe
     if *value != Value::Null && from != to && !crate::types::implicit_allowed(from, to) {
         return Err(crate::error::implicit_conversion(&from.to_string(), &to.to_string()));
     }
-    match assign(value, from, to)? {
+    match assign_in(value, from, to, Collation::default().page)? {
         Some(value) => Ok(value),
         None => convert(value, from, to),
     }

@@ -10,9 +10,9 @@ use super::{Session, storage};
 use crate::{
     catalog::{Column, Identity, Key, Object, Schema, Storage, Table, put, remove, same_name},
     error::{SqlResult, invalid_object, not_supported, sql_error},
-    parse::{KeySpec, Kind, NewTable, parse_expression},
+    parse::{ColumnSpec, KeySpec, Kind, NewTable, parse_expression},
     result::SqlError,
-    types::parse_type,
+    types::{Collation, parse_type},
     value::SqlType,
 };
 
@@ -156,6 +156,7 @@ impl Session {
                 Some(_) => SqlType::Int,
                 None => parse_type(&spec.ty)?,
             };
+            let collation = collation(spec, ty)?;
             if let Some(text) = &spec.default {
                 parse_expression(text)?;
             }
@@ -181,10 +182,11 @@ impl Session {
                 id: column_id,
                 name: spec.name.clone(),
                 ty,
-                nullable: spec.nullable.unwrap_or(true) && spec.identity.is_none(),
+                nullable: spec.nullable.unwrap_or(ty != SqlType::RowVersion) && spec.identity.is_none(),
                 default: spec.default.clone(),
                 computed: spec.computed.clone(),
                 default_name: spec.default_name.clone(),
+                collation,
             });
             keys.extend(spec.keys.iter().cloned());
         }
@@ -554,6 +556,27 @@ fn index_sql(table: &Table, key: &Key) -> Vec<String> {
         ));
     }
     sql
+}
+
+/// The collation that a column's definition names.
+///
+/// # Errors
+/// 448 for a name that the stand-in does not have, 453 for a type that has none.
+pub(super) fn collation(spec: &ColumnSpec, ty: SqlType) -> SqlResult<Option<String>> {
+    let Some(name) = &spec.collation else {
+        return Ok(None);
+    };
+    if !ty.has_collation() {
+        return Err(sql_error(
+            453,
+            16,
+            format!("COLLATE clause cannot be used on data type {ty}."),
+        ));
+    }
+    match Collation::of_name(name) {
+        Some(_) => Ok(Some(name.clone())),
+        None => Err(sql_error(448, 16, format!("Invalid collation '{name}'."))),
+    }
 }
 
 /// Makes the SQLite table, clustered on the clustered key where that is unique.

@@ -85,6 +85,7 @@ impl Session {
                     name: o.name.clone(),
                     ty: table.columns[o.at].ty,
                     nullable: table.columns[o.at].nullable,
+                    collation: Some(table.columns[o.at].collation()),
                 })
                 .collect();
             sink.columns(&meta)?;

@@ -72,7 +72,8 @@ impl Session {
             &mut log,
             version,
         );
-        let mut put = |writer: &mut Writer<'_>, row: Vec<Value>| -> SqlResult<()> {
+        let mut put = |writer: &mut Writer<'_>, mut row: Vec<Value>| -> SqlResult<()> {
+            writer.stamp(&mut row, None)?;
             writer.check_nulls(&row, "INSERT")?;
             writer.insert(&row)?;
             count += 1;

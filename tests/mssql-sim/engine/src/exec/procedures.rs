@@ -290,6 +290,7 @@ impl Session {
                 name: (*name).to_owned(),
                 ty: *ty,
                 nullable: *nullable,
+                collation: None,
             })
             .collect();
         sink.columns(&meta)?;

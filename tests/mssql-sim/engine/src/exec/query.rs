@@ -83,6 +83,7 @@ pub(crate) fn stream_bound(
                 name: c.name.clone(),
                 ty: c.ty,
                 nullable: c.nullable,
+                collation: c.collation,
             })
             .collect();
         sink.columns(&meta)?;

@@ -62,6 +62,9 @@ impl Session {
                 if table.identity.as_ref().is_some_and(|i| i.column == table.columns[at].id) {
                     return Err(sql_error(8102, 16, format!("Cannot update identity column '{name}'.")));
                 }
+                if table.columns[at].ty == SqlType::RowVersion {
+                    return Err(sql_error(272, 16, "Cannot update a timestamp column."));
+                }
                 if columns.contains(&at) {
                     return Err(sql_error(
                         264,
@@ -258,6 +261,12 @@ impl Session {
             version,
         );
         let mut changes = Vec::with_capacity(found.len());
+        // The row versions that the server makes change with every row.
+        let stamped: Vec<usize> = columns
+            .iter()
+            .copied()
+            .chain((0..table.columns.len()).filter(|at| table.columns[*at].ty == SqlType::RowVersion))
+            .collect();
         for row in found {
             let mut new = row.old.clone();
             for ((at, value), ty) in columns.iter().zip(row.extra).zip(types) {
@@ -268,6 +277,7 @@ impl Session {
                     writer.fit(&table.columns[*at], value, *ty)?
                 };
             }
+            writer.stamp(&mut new, Some(&row.old))?;
             writer.check_nulls(&new, "UPDATE")?;
             changes.push((row.key, row.old, new));
         }
@@ -279,7 +289,7 @@ impl Session {
                 if old == new {
                     continue;
                 }
-                writer.update(key, columns, old, new)?;
+                writer.update(key, &stamped, old, new)?;
             }
         } else {
             // Uniqueness holds for the statement as a whole: all old rows go before the new ones come.

@@ -11,7 +11,7 @@ use crate::{
     database::Database,
     error::{SqlResult, not_null, sql_error},
     result::SqlError,
-    types::{assign, encode, implicit_allowed, type_default_text},
+    types::{assign_in, encode, implicit_allowed, type_default_text},
     value::{SqlType, Value},
     version::ServerVersion,
 };
@@ -92,7 +92,7 @@ impl<'a> Writer<'a> {
                 crate::error::type_clash(&from.to_string(), &column.ty.to_string())
             });
         }
-        match assign(&value, from, column.ty)? {
+        match assign_in(&value, from, column.ty, column.collation().page)? {
             Some(value) => Ok(value),
             None => Err(self.truncated(column, &value)),
         }
@@ -132,6 +132,30 @@ impl<'a> Writer<'a> {
             self.catalog.schema_name(self.table.schema_id),
             self.table.name
         )
+    }
+
+    /// Gives the row's `rowversion` a new value. `old` is the row before an update.
+    ///
+    /// # Errors
+    /// 273 for a value that the statement gave.
+    pub(crate) fn stamp(&self, row: &mut [Value], old: Option<&[Value]>) -> SqlResult<()> {
+        for (at, column) in self.table.columns.iter().enumerate() {
+            if column.ty != SqlType::RowVersion {
+                continue;
+            }
+            let before = old.and_then(|old| old.get(at)).unwrap_or(&Value::Null);
+            if row[at] != *before {
+                return Err(sql_error(
+                    273,
+                    16,
+                    "Cannot insert an explicit value into a timestamp column. Use INSERT with a column list to exclude the timestamp column, or insert a DEFAULT into the timestamp column.",
+                ));
+            }
+            // LSNs only rise, so their lower bytes are as good a counter as the database's own.
+            let lsn = self.database.clock.lock().record();
+            row[at] = Value::Bytes(lsn.0[2..].to_vec());
+        }
+        Ok(())
     }
 
     /// Checks NOT NULL.

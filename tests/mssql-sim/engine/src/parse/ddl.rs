@@ -49,6 +49,8 @@ pub struct ColumnSpec {
     pub default_name: Option<String>,
     /// Seed and increment.
     pub identity: Option<(i64, i64)>,
+    /// As written.
+    pub collation: Option<String>,
     pub keys: Vec<KeySpec>,
     pub checks: Vec<CheckSpec>,
     /// T-SQL of a computed column, which has no type of its own here.
@@ -287,7 +289,7 @@ impl Batch<'_> {
                     self.expect(&Token::RParen)?;
                 }
             } else if self.word("COLLATE") {
-                self.identifier()?;
+                column.collation = Some(self.identifier()?);
             } else if self.word("ROWGUIDCOL") || self.word("SPARSE") || self.words(&["NOT", "FOR", "REPLICATION"]) {
             } else if matches!(self.peek_word(0).as_str(), "PRIMARY" | "UNIQUE") {
                 let mut key = self.key(constraint)?;

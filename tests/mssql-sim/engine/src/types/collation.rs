@@ -27,47 +27,6 @@ pub fn fold(c: char) -> char {
     }
 }
 
-/// The text as code page 1252 can hold it: what it cannot becomes `?`.
-pub fn to_code_page(text: String) -> String {
-    if text.is_ascii() {
-        return text;
-    }
-    text.chars().map(|c| if in_code_page(c) { c } else { '?' }).collect()
-}
-
-fn in_code_page(c: char) -> bool {
-    matches!(c as u32, 0..=0x7F | 0xA0..=0xFF | 0x81 | 0x8D | 0x8F | 0x90 | 0x9D)
-        || matches!(
-            c,
-            '€' | '‚'
-                | 'ƒ'
-                | '„'
-                | '…'
-                | '†'
-                | '‡'
-                | 'ˆ'
-                | '‰'
-                | 'Š'
-                | '‹'
-                | 'Œ'
-                | 'Ž'
-                | '‘'
-                | '’'
-                | '“'
-                | '”'
-                | '•'
-                | '–'
-                | '—'
-                | '˜'
-                | '™'
-                | 'š'
-                | '›'
-                | 'œ'
-                | 'ž'
-                | 'Ÿ'
-        )
-}
-
 /// A compiled `LIKE` pattern.
 pub struct Like(Vec<Piece>);
 

@@ -3,11 +3,11 @@
 mod from_text;
 
 use super::{
-    DAYS_MAX, TICKS_PER_DAY, TICKS_PER_SECOND, arithmetic::integer_range, collation::to_code_page, decimal::pow10,
-    rescale, round_to_datetime, to_text,
+    CodePage, Collation, DAYS_MAX, TICKS_PER_DAY, TICKS_PER_SECOND, arithmetic::integer_range, decimal::pow10,
+    decode_utf16, encode_utf16, rescale, round_to_datetime, to_text, units_of,
 };
 use crate::{
-    error::{SqlResult, conversion_error, date_out_of_range, explicit_conversion, overflow, sql_error},
+    error::{SqlResult, conversion_error, date_out_of_range, explicit_conversion, not_supported, overflow, sql_error},
     value::{Length, SqlType, Value},
 };
 
@@ -31,11 +31,19 @@ pub fn convert(value: &Value, from: SqlType, to: SqlType) -> SqlResult<Value> {
 /// # Errors
 /// As [`convert`], and 281 for a style that the types do not have.
 pub fn convert_styled(value: &Value, from: SqlType, to: SqlType, style: i64) -> SqlResult<Value> {
+    convert_in(value, from, to, style, None)
+}
+
+/// The same, with the code page of `to`, if that is known. Else code page text stays in the one it has.
+fn convert_in(value: &Value, from: SqlType, to: SqlType, style: i64, page: Option<CodePage>) -> SqlResult<Value> {
     if *value == Value::Null {
         return Ok(Value::Null);
     }
-    if from == to && style == 0 {
+    if from == to && style == 0 && (page.is_none() || !to.is_code_page()) {
         return Ok(value.clone());
+    }
+    if from == SqlType::Variant || to == SqlType::Variant {
+        return Err(not_supported("sql_variant"));
     }
     match to {
         SqlType::Bit | SqlType::TinyInt | SqlType::SmallInt | SqlType::Int | SqlType::BigInt => {
@@ -49,10 +57,29 @@ pub fn convert_styled(value: &Value, from: SqlType, to: SqlType, style: i64) -> 
         | SqlType::SmallDateTime
         | SqlType::DateTime2(_)
         | SqlType::DateTimeOffset(_) => to_temporal(value, from, to, style),
-        SqlType::Char(_) | SqlType::VarChar(_) | SqlType::NChar(_) | SqlType::NVarChar(_) => {
-            text_of(value, from, to, style)
-        }
-        SqlType::Binary(_) | SqlType::VarBinary(_) => to_bytes(value, from, to, style),
+        SqlType::Char(_)
+        | SqlType::VarChar(_)
+        | SqlType::NChar(_)
+        | SqlType::NVarChar(_)
+        | SqlType::Text
+        | SqlType::NText
+        | SqlType::Xml => text_of(value, from, to, style, page),
+        SqlType::Json => match text_of(value, from, to, style, page)? {
+            Value::Text(text) => from_text::json(text),
+            other => Ok(other),
+        },
+        SqlType::Vector(dimensions) => match text_of(value, from, to, style, page)? {
+            Value::Text(text) => from_text::vector(&text, dimensions),
+            other => Ok(other),
+        },
+        SqlType::Binary(_)
+        | SqlType::VarBinary(_)
+        | SqlType::Image
+        | SqlType::RowVersion
+        | SqlType::HierarchyId
+        | SqlType::Geometry
+        | SqlType::Geography => to_bytes(value, from, to, style),
+        SqlType::Variant => Err(not_supported("sql_variant")),
         SqlType::UniqueIdentifier => match value {
             Value::Guid(_) => Ok(value.clone()),
             Value::Text(text) => from_text::guid(text),
@@ -98,12 +125,12 @@ pub fn implicit_allowed(from: SqlType, to: SqlType) -> bool {
     false
 }
 
-/// The value for a column or variable of type `to`: as [`convert`], but what is too long is an error unless only
-/// blanks or zero bytes are lost. `None` means that it would be cut.
+/// The value for a column or variable of type `to`, in the code page of its collation where it has one: as [`convert`], but
+/// what is too long is an error unless only blanks or zero bytes are lost. `None` means that it would be cut.
 ///
 /// # Errors
 /// As [`convert`].
-pub fn assign(value: &Value, from: SqlType, to: SqlType) -> SqlResult<Option<Value>> {
+pub fn assign_in(value: &Value, from: SqlType, to: SqlType, page: CodePage) -> SqlResult<Option<Value>> {
     match value {
         Value::Text(text) if to.is_text() => {
             let limit = match to {
@@ -112,7 +139,7 @@ pub fn assign(value: &Value, from: SqlType, to: SqlType) -> SqlResult<Option<Val
                 _ => usize::MAX,
             };
             let kept = text.trim_end_matches(' ');
-            if text.len() > limit && text_length(kept, to) > limit {
+            if text.len() > limit && text_length(kept, to, page) > limit {
                 return Ok(None);
             }
         }
@@ -127,7 +154,7 @@ pub fn assign(value: &Value, from: SqlType, to: SqlType) -> SqlResult<Option<Val
         }
         _ => {}
     }
-    convert(value, from, to).map(Some)
+    convert_in(value, from, to, 0, Some(page)).map(Some)
 }
 
 /// Ticks at a number of fractional digits, rounded half up.
@@ -136,14 +163,14 @@ pub fn round_ticks(ticks: i64, digits: u8) -> i64 {
     (ticks + unit / 2).div_euclid(unit) * unit
 }
 
-/// Length as the type counts it: UTF-16 units for national text, bytes (one a character) for code page text.
-fn text_length(text: &str, ty: SqlType) -> usize {
+/// Length as the type counts it: UTF-16 units for national text, bytes for code page text.
+fn text_length(text: &str, ty: SqlType, page: CodePage) -> usize {
     if text.is_ascii() {
         text.len()
     } else if ty.is_national() {
-        text.encode_utf16().count()
+        text.chars().map(units_of).sum()
     } else {
-        text.chars().count()
+        page.length(text)
     }
 }
 
@@ -347,22 +374,25 @@ fn to_temporal(value: &Value, from: SqlType, to: SqlType, style: i64) -> SqlResu
         }
         SqlType::DateTimeOffset(digits) => {
             let utc = ticks - i64::from(offset) * 60 * TICKS_PER_SECOND;
-            Ok(Value::DateTimeOffset(round_ticks(utc, digits), offset))
+            // Both the instant in UTC and the local time have to be within the years 1 to 9999.
+            if !(0..END).contains(&utc) || !(0..END).contains(&ticks) {
+                return Err(out());
+            }
+            let unit = 10_i64.pow(7 - u32::from(digits.min(7)));
+            let last = END - unit - i64::from(offset.max(0)) * 60 * TICKS_PER_SECOND;
+            Ok(Value::DateTimeOffset(round_ticks(utc, digits).min(last), offset))
         }
         _ => Err(out()),
     }
 }
 
-fn text_of(value: &Value, from: SqlType, to: SqlType, style: i64) -> SqlResult<Value> {
+fn text_of(value: &Value, from: SqlType, to: SqlType, style: i64, page: Option<CodePage>) -> SqlResult<Value> {
+    let keeps_page = page.is_none() && from.is_code_page();
+    let page = page.unwrap_or_else(|| Collation::default().page);
     let text = match value {
         Value::Text(text) => text.clone(),
-        Value::Bytes(bytes) if style == 0 && to.is_national() => {
-            let units: Vec<u16> = bytes
-                .chunks(2)
-                .map(|pair| u16::from_le_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]))
-                .collect();
-            String::from_utf16_lossy(&units)
-        }
+        Value::Bytes(bytes) if style == 0 && to.is_national() => decode_utf16(bytes),
+        Value::Bytes(bytes) if style == 0 => page.decode(bytes),
         other => to_text(other, from, style).ok_or_else(|| {
             sql_error(
                 281,
@@ -371,13 +401,17 @@ fn text_of(value: &Value, from: SqlType, to: SqlType, style: i64) -> SqlResult<V
             )
         })?,
     };
-    let text = if to.is_national() { text } else { to_code_page(text) };
+    let text = if to.is_national() || keeps_page {
+        text
+    } else {
+        page.hold(text)
+    };
     let limit = match to {
         SqlType::Char(n) | SqlType::VarChar(Length::Limited(n)) => usize::from(n),
         SqlType::NChar(n) | SqlType::NVarChar(Length::Limited(n)) => usize::from(n),
         _ => usize::MAX,
     };
-    let mut text = if text.len() > limit && text_length(&text, to) > limit {
+    let mut text = if text.len() > limit && text_length(&text, to, page) > limit {
         if from.is_number() && !matches!(value, Value::Text(_)) {
             // A number that does not fit shows as an asterisk (integers) or is an error (the rest).
             if from.is_integer() && !to.is_national() {
@@ -392,24 +426,24 @@ fn text_of(value: &Value, from: SqlType, to: SqlType, style: i64) -> SqlResult<V
                 "Insufficient result space to convert uniqueidentifier value to char.",
             ));
         } else {
-            cut(&text, limit, to.is_national())
+            cut(&text, limit, to, page)
         }
     } else {
         text
     };
     if let SqlType::Char(n) | SqlType::NChar(n) = to {
-        let length = text_length(&text, to);
+        let length = text_length(&text, to, page);
         text.extend(std::iter::repeat_n(' ', usize::from(n).saturating_sub(length)));
     }
     Ok(Value::Text(text))
 }
 
-/// The first `limit` units of a text; a surrogate pair that would be cut in two is left out.
-fn cut(text: &str, limit: usize, national: bool) -> String {
+/// The first `limit` units of a text; a character that would be cut in two is left out.
+fn cut(text: &str, limit: usize, ty: SqlType, page: CodePage) -> String {
     let mut used = 0;
     text.chars()
         .take_while(|c| {
-            used += if national { c.len_utf16() } else { 1 };
+            used += text_length(c.encode_utf8(&mut [0; 4]), ty, page);
             used <= limit
         })
         .collect()
@@ -420,13 +454,15 @@ fn to_bytes(value: &Value, from: SqlType, to: SqlType, style: i64) -> SqlResult<
     let (mut bytes, from_right) = match value {
         Value::Bytes(bytes) => (bytes.clone(), false),
         Value::Text(text) if style == 1 || style == 2 => (from_text::hex(text, from, style)?, false),
-        Value::Text(text) if from.is_national() => (text.encode_utf16().flat_map(u16::to_le_bytes).collect(), false),
-        Value::Text(text) => (
-            text.chars()
-                .map(|c| if (c as u32) < 256 { c as u8 } else { b'?' })
-                .collect(),
-            false,
-        ),
+        Value::Text(text) => {
+            let mut bytes = Vec::new();
+            if from.is_national() {
+                encode_utf16(text, &mut bytes);
+            } else {
+                Collation::default().page.encode(text, &mut bytes);
+            }
+            (bytes, false)
+        }
         Value::Guid(guid) => (from_text::swapped(*guid).to_vec(), false),
         Value::Int(v) => {
             let raw = v.to_be_bytes();
@@ -451,6 +487,7 @@ fn to_bytes(value: &Value, from: SqlType, to: SqlType, style: i64) -> SqlResult<
     };
     let (limit, fixed) = match to {
         SqlType::Binary(n) => (usize::from(n), true),
+        SqlType::RowVersion => (8, true),
         SqlType::VarBinary(Length::Limited(n)) => (usize::from(n), false),
         _ => (usize::MAX, false),
     };

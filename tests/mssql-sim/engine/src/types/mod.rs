@@ -2,6 +2,7 @@
 
 mod arithmetic;
 mod calendar;
+mod code_page;
 mod collation;
 mod convert;
 mod decimal;
@@ -14,8 +15,11 @@ pub use calendar::{
     DAYS_MAX, TICKS_PER_DAY, TICKS_PER_SECOND, civil_from_days, days_from_civil, last_day_of_month, round_to_datetime,
     weekday,
 };
+pub use code_page::{
+    CodePage, Collation, DEFAULT_COLLATION, as_lone_unit, decode_utf16, encode_utf16, lone_unit, units_of,
+};
 pub use collation::{Like, compare_text, fold};
-pub use convert::{assign, convert, convert_styled, implicit_allowed};
+pub use convert::{assign_in, convert, convert_styled, implicit_allowed};
 pub use decimal::{parse_decimal, pow10, rescale};
 pub use storage::{decode, decode_into, encode, encode_owned};
 pub use text_form::{to_text, type_default_text};
@@ -49,17 +53,49 @@ impl SqlType {
 
     /// Whether values are [`crate::value::Value::Text`].
     pub fn is_text(self) -> bool {
-        self.is_national() || matches!(self, SqlType::Char(_) | SqlType::VarChar(_))
+        self.is_national() || self.is_code_page()
     }
 
     /// Whether the text is Unicode.
     pub fn is_national(self) -> bool {
-        matches!(self, SqlType::NChar(_) | SqlType::NVarChar(_))
+        matches!(
+            self,
+            SqlType::NChar(_)
+                | SqlType::NVarChar(_)
+                | SqlType::NText
+                | SqlType::Xml
+                | SqlType::Json
+                | SqlType::Vector(_)
+        )
+    }
+
+    /// Whether the text is in a code page.
+    pub fn is_code_page(self) -> bool {
+        matches!(self, SqlType::Char(_) | SqlType::VarChar(_) | SqlType::Text)
+    }
+
+    /// Whether a column of the type has a collation.
+    pub fn has_collation(self) -> bool {
+        self.is_text() && !matches!(self, SqlType::Xml | SqlType::Json | SqlType::Vector(_))
     }
 
     /// Whether values are [`crate::value::Value::Bytes`].
     pub fn is_bytes(self) -> bool {
-        matches!(self, SqlType::Binary(_) | SqlType::VarBinary(_))
+        matches!(
+            self,
+            SqlType::Binary(_)
+                | SqlType::VarBinary(_)
+                | SqlType::Image
+                | SqlType::RowVersion
+                | SqlType::HierarchyId
+                | SqlType::Geometry
+                | SqlType::Geography
+        )
+    }
+
+    /// Whether it is one of the old long types, which CDC leaves out of deletes and of old images.
+    pub fn is_old_lob(self) -> bool {
+        matches!(self, SqlType::Text | SqlType::NText | SqlType::Image)
     }
 
     /// Whether values are [`crate::value::Value::DateTime`].

@@ -28,7 +28,7 @@ pub fn to_text(value: &Value, ty: SqlType, style: i64) -> Option<String> {
         Value::Bytes(v) => match style {
             1 => format!("0x{}", hex(v)),
             2 => hex(v),
-            _ => v.iter().map(|b| *b as char).collect(),
+            _ => super::Collation::default().page.decode(v),
         },
         Value::Guid(v) => {
             let h = hex(v);

@@ -148,7 +148,7 @@ pub(super) fn columns(ctx: &StatementContext) -> Vec<Vec<Value>> {
                     int(length),
                     int(precision),
                     int(scale),
-                    if c.ty.is_text() { text(COLLATION) } else { Value::Null },
+                    c.collation_name().map_or(Value::Null, text),
                     bit(c.nullable),
                     bit(c.ty.is_text() || c.ty.is_bytes()),
                     bit(false),
@@ -227,6 +227,13 @@ pub(super) fn type_rows() -> Vec<(&'static str, i64, SqlType)> {
         ("char", 175, SqlType::Char(8000)),
         ("nvarchar", 231, SqlType::NVarChar(Length::Limited(4000))),
         ("nchar", 239, SqlType::NChar(4000)),
+        ("image", 34, SqlType::Image),
+        ("text", 35, SqlType::Text),
+        ("sql_variant", 98, SqlType::Variant),
+        ("ntext", 99, SqlType::NText),
+        ("timestamp", 189, SqlType::RowVersion),
+        ("xml", 241, SqlType::Xml),
+        ("json", 244, SqlType::Json),
     ]
 }
 
@@ -284,6 +291,17 @@ pub(super) fn shape(ty: SqlType) -> (i64, i64, i64, i64, i64) {
         SqlType::Char(n) => (175, i64::from(n), 0, 0),
         SqlType::NVarChar(l) => (231, length(l, 2), 0, 0),
         SqlType::NChar(n) => (239, i64::from(n) * 2, 0, 0),
+        SqlType::Image => (34, 16, 0, 0),
+        SqlType::Text => (35, 16, 0, 0),
+        SqlType::NText => (99, 16, 0, 0),
+        SqlType::Variant => (98, 8016, 0, 0),
+        SqlType::RowVersion => (189, 8, 0, 0),
+        SqlType::Xml => (241, -1, 0, 0),
+        SqlType::Json => (244, -1, 0, 0),
+        SqlType::Vector(n) => (255, 8 + 4 * i64::from(n), 0, 0),
+        SqlType::HierarchyId => return (240, 128, 892, 0, 0),
+        SqlType::Geometry => return (240, 129, -1, 0, 0),
+        SqlType::Geography => return (240, 130, -1, 0, 0),
     };
     (id, id, bytes, precision, scale)
 }
@@ -293,7 +311,11 @@ pub(super) fn types(_: &StatementContext) -> Vec<Vec<Value>> {
         .into_iter()
         .map(|(name, id, ty)| {
             let (_, _, length, precision, scale) = shape(ty);
-            let collation = if ty.is_text() { text(COLLATION) } else { Value::Null };
+            let collation = if ty.has_collation() {
+                text(COLLATION)
+            } else {
+                Value::Null
+            };
             vec![
                 text(name),
                 int(id),
@@ -464,7 +486,7 @@ pub(super) fn information_columns(ctx: &StatementContext) -> Vec<Vec<Value>> {
                 Value::Null
             },
             if c.ty.is_temporal() { int(scale) } else { Value::Null },
-            if c.ty.is_text() { text(COLLATION) } else { Value::Null },
+            c.collation_name().map_or(Value::Null, text),
         ]
     };
     visible(ctx)

@@ -109,7 +109,9 @@ pub(super) fn captured_columns(session: &mut Session, i: &Instance, sink: &mut d
         .iter()
         .map(|c| {
             let length = CatalogView::max_length(c.ty);
-            let characters = if c.ty.is_national() && length > 0 {
+            let characters = if c.ty.is_old_lob() {
+                if c.ty.is_national() { 0x3FFF_FFFF } else { 0x7FFF_FFFF }
+            } else if c.ty.is_national() && length > 0 {
                 length / 2
             } else {
                 length

@@ -104,6 +104,7 @@ impl Session {
             default: spec.default.clone(),
             computed: spec.computed.clone(),
             default_name: spec.default_name.clone(),
+            collation: super::collation(spec, ty)?,
         };
         let collate = if ty.is_text() { " COLLATE TSQL" } else { "" };
         self.conn
@@ -243,9 +244,11 @@ impl Session {
             );
             return Err(not_null(&old.name, &full, "UPDATE"));
         }
+        let collation = super::collation(spec, ty)?;
         self.convert_column(&table.sql_name(), old.id, old.ty, ty)?;
         if let Some(column) = table.columns.iter_mut().find(|c| c.id == old.id) {
             column.ty = ty;
+            column.collation.clone_from(&collation);
             column.nullable = nullable;
         }
         self.put_object(table.id, &Object::Table(table.clone()))?;
@@ -265,11 +268,13 @@ impl Session {
             self.begin_cdc_write()?;
             let change_id = own.change_id;
             let was = std::mem::replace(&mut own.ty, ty);
+            own.collation.clone_from(&collation);
             if let Some(change_table) = self.catalog.tables.get(&instance.id).cloned() {
                 self.convert_column(&change_table.sql_name(), change_id, was, ty)?;
                 let mut change_table = (*change_table).clone();
                 if let Some(column) = change_table.columns.iter_mut().find(|c| c.id == change_id) {
                     column.ty = ty;
+                    column.collation.clone_from(&collation);
                 }
                 self.put_object(change_table.id, &Object::Table(change_table))?;
             }

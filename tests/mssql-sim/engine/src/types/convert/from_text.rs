@@ -298,3 +298,38 @@ fn time_ticks(text: &str) -> Option<i64> {
     }
     Some((hour * 3600 + minute * 60 + second) * TICKS_PER_SECOND + (nanos + 50) / 100)
 }
+
+/// JSON, checked and kept as it is.
+pub(super) fn json(text: String) -> SqlResult<Value> {
+    match serde_json::from_str::<serde::de::IgnoredAny>(&text) {
+        Ok(_) => Ok(Value::Text(text)),
+        Err(error) => Err(sql_error(
+            13609,
+            16,
+            format!(
+                "JSON text is not properly formatted. Unexpected character is found at position {}.",
+                error.column()
+            ),
+        )),
+    }
+}
+
+/// A vector as a JSON array of 32-bit numbers.
+pub(super) fn vector(text: &str, dimensions: u16) -> SqlResult<Value> {
+    let numbers: Vec<f32> = serde_json::from_str(text).map_err(|_| {
+        sql_error(
+            13609,
+            16,
+            "JSON text is not properly formatted. Unexpected character is found.",
+        )
+    })?;
+    if numbers.len() != usize::from(dimensions) {
+        return Err(sql_error(
+            42204,
+            16,
+            format!("The vector dimensions {dimensions} and {} do not match.", numbers.len()),
+        ));
+    }
+    let numbers: Vec<String> = numbers.iter().map(|number| format!("{number:?}")).collect();
+    Ok(Value::Text(format!("[{}]", numbers.join(","))))
+}

@@ -75,11 +75,17 @@ fn dates_keep_their_extremes() {
 fn text_is_cut_by_cast_and_refused_by_assignment() {
     let nv3 = SqlType::NVarChar(Length::Limited(3));
     assert_eq!(convert(&text("abcd"), NV, nv3), Ok(text("abc")));
-    assert_eq!(assign(&text("abcd"), NV, nv3), Ok(None));
-    assert_eq!(assign(&text("abc  "), NV, nv3), Ok(Some(text("abc"))));
+    assert_eq!(assign_in(&text("abcd"), NV, nv3, Collation::default().page), Ok(None));
+    assert_eq!(
+        assign_in(&text("abc  "), NV, nv3, Collation::default().page),
+        Ok(Some(text("abc")))
+    );
     // A supplementary character takes two units.
-    assert_eq!(assign(&text("a😀"), NV, nv3), Ok(Some(text("a😀"))));
-    assert_eq!(assign(&text("ab😀"), NV, nv3), Ok(None));
+    assert_eq!(
+        assign_in(&text("a😀"), NV, nv3, Collation::default().page),
+        Ok(Some(text("a😀")))
+    );
+    assert_eq!(assign_in(&text("ab😀"), NV, nv3, Collation::default().page), Ok(None));
     assert_eq!(convert(&text("ab"), NV, SqlType::Char(4)), Ok(text("ab  ")));
     assert_eq!(
         convert(&text("€ and 漢"), NV, SqlType::VarChar(Length::Max)),

@@ -1,0 +1,81 @@
+//! What the change table of an instance records, asked when a table is opened: whether it has `__$command_id`, which bits of
+//! the update mask are whose, and which columns are computed.
+
+use super::ask::{self, Asker};
+use super::error::SourceError;
+use super::quote;
+use super::table::{CapturedColumn, SourceInstance};
+use crate::shape::Recorded;
+
+const DOING: &str = "asking what the change table records";
+
+/// Asks, in one batch, and notes the answers in the instance. `source` is its table's quoted name. It takes no more grants
+/// than reading does.
+pub(super) async fn complete(
+    asker: &mut Asker,
+    source: &str,
+    instance: &mut SourceInstance,
+) -> Result<(), SourceError> {
+    let results = asker.batch(&statement(source, instance), DOING).await?;
+    let mut results = results.iter();
+    let unexpected = |reason: String| SourceError::Unexpected {
+        doing: DOING.to_owned(),
+        reason,
+    };
+    let first = results.next().and_then(|rows| rows.first());
+    let first = first.ok_or_else(|| unexpected("no answer".to_owned()))?;
+    let length: Option<i16> = first.try_get(0).map_err(|error| ask::unexpected(error, DOING))?;
+    instance.has_command_id = length.is_some();
+    for (at, column) in instance
+        .columns
+        .iter_mut()
+        .filter(|column| is_masked(column))
+        .enumerate()
+    {
+        let ordinal: Option<i32> = first.try_get(at + 1).map_err(|error| ask::unexpected(error, DOING))?;
+        let ordinal = ordinal.and_then(|ordinal| u32::try_from(ordinal).ok());
+        column.recorded = match ordinal.filter(|ordinal| *ordinal > 0) {
+            Some(ordinal) => Recorded::Changed { ordinal },
+            None => return Err(unexpected(format!("no ordinal of column {}", column.name))),
+        };
+    }
+    for row in results.next().into_iter().flatten() {
+        let name: Option<&str> = row.try_get(0).map_err(|error| ask::unexpected(error, DOING))?;
+        if let Some(column) = instance
+            .columns
+            .iter_mut()
+            .find(|column| Some(column.name.as_str()) == name)
+        {
+            column.recorded = Recorded::Never;
+        }
+    }
+    Ok(())
+}
+
+fn is_masked(column: &CapturedColumn) -> bool {
+    matches!(column.recorded, Recorded::Changed { .. })
+}
+
+/// Two result sets: a row of the length of `__$command_id` (NULL: there is none) and the ordinals of the columns whose bits of
+/// the update mask count, and the names of the source's computed columns. The one that may be empty comes last, since
+/// tiberius loses an empty one between others.
+fn statement(source: &str, instance: &SourceInstance) -> String {
+    let name = &instance.name.0;
+    let change_table = quote::literal(&quote::change_table(name));
+    let mut answers = vec![format!("COL_LENGTH({change_table}, N'__$command_id')")];
+    answers.extend(
+        instance
+            .columns
+            .iter()
+            .filter(|column| is_masked(column))
+            .map(|column| {
+                let (instance, column) = (quote::literal(name), quote::literal(&column.name));
+                format!("sys.fn_cdc_get_column_ordinal({instance}, {column})")
+            }),
+    );
+    format!(
+        "SELECT {}; SELECT name FROM sys.columns WHERE object_id = OBJECT_ID({}) AND is_computed = 1",
+        answers.join(", "),
+        quote::literal(source)
+    )
+}

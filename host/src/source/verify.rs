@@ -1,0 +1,168 @@
+//! TLS to the server, and whether its certificate is the right one: once for both drivers.
+//!
+//! tiberius talks through the stream that is made here. mssql-tds makes its own, and can check two things: that an
+//! authority of the system signed the certificate for the server's name, which it does as this does; or that it is one
+//! certificate and no other. So for an authority of `ca_file`, a first connection is made here, whose certificate is
+//! checked against the authority and the name, and mssql-tds is held to that certificate. That is as safe as checking
+//! the authority each time: whoever answers has to prove that it has that certificate's key.
+
+use std::collections::HashMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use native_tls::{Certificate, TlsConnector};
+use tempfile::NamedTempFile;
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+use tokio_native_tls::TlsStream;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+use super::connect::{self, Target};
+use super::error::SourceError;
+use super::prelogin::{self, Answer, InPackets};
+use crate::config::{Authentication, Encrypt, SourceSettings, Trust};
+
+/// Of TDS 8.
+const ALPN: &str = "tds/8.0";
+
+/// What was checked, and the tool for it.
+#[derive(Debug, Default)]
+pub(super) struct Verified {
+    /// Loading the system's authorities takes a while.
+    connector: OnceLock<TlsConnector>,
+    /// Certificates (DER) of servers that passed, in files, because mssql-tds takes a path.
+    certificates: Mutex<HashMap<(String, u16), NamedTempFile>>,
+}
+
+pub(super) type Encrypted = TlsStream<InPackets<TcpStream>>;
+
+/// Makes TLS on a connection that is new, and has the answer to a prelogin by the way.
+pub(super) async fn encrypt(
+    settings: &SourceSettings,
+    target: &Target,
+    mut tcp: TcpStream,
+) -> Result<(Encrypted, Answer), SourceError> {
+    let broken = |error: std::io::Error| SourceError::Connect {
+        server: target.to_string(),
+        reason: error.to_string(),
+    };
+    let token = matches!(settings.authentication, Authentication::Token(_));
+    let connector = tokio_native_tls::TlsConnector::from(connector(settings, target)?);
+    let name = settings.host_name_in_certificate.as_deref().unwrap_or(&target.host);
+    let strict = settings.encrypt == Encrypt::Strict;
+    let early = match strict {
+        true => None,
+        false => Some(prelogin::exchange(&mut tcp, token).await.map_err(broken)?),
+    };
+    if early.as_ref().is_some_and(|answer| !answer.encrypts()) {
+        return Err(failed(target, "the server offers no encryption"));
+    }
+    let mut stream = connector
+        .connect(name, InPackets::new(tcp, !strict))
+        .await
+        .map_err(|error| failed(target, &error.to_string()))?;
+    if let Trust::Certificate(path) = &settings.trust {
+        let certificate = peer_certificate(target, &stream)?;
+        expect_certificate(path, &certificate).map_err(|reason| failed(target, &reason))?;
+    }
+    stream.get_mut().get_mut().get_mut().end();
+    let answer = match early {
+        Some(answer) => answer,
+        None => prelogin::exchange(&mut stream, token).await.map_err(broken)?,
+    };
+    Ok((stream, answer))
+}
+
+/// A file with the certificate that the server of `target` has, checked; `anew`: not one that was checked before.
+pub(super) async fn certificate_file(
+    settings: &SourceSettings,
+    target: &Target,
+    anew: bool,
+) -> Result<PathBuf, SourceError> {
+    let mut files = settings.learned.verified.certificates.lock().await;
+    let key = (target.host.clone(), target.port);
+    if !anew && let Some(file) = files.get(&key) {
+        return Ok(file.path().to_owned());
+    }
+    let (stream, _) = encrypt(settings, target, connect::dial(settings, target).await?).await?;
+    let certificate = peer_certificate(target, &stream)?;
+    let write = || -> std::io::Result<NamedTempFile> {
+        let mut file = tempfile::Builder::new()
+            .prefix("sluice-server-")
+            .suffix(".der")
+            .tempfile()?;
+        file.write_all(&certificate)?;
+        file.flush()?;
+        Ok(file)
+    };
+    let file =
+        write().map_err(|error| failed(target, &format!("its certificate cannot be kept in a file: {error}")))?;
+    let path = file.path().to_owned();
+    files.insert(key, file);
+    Ok(path)
+}
+
+fn connector(settings: &SourceSettings, target: &Target) -> Result<TlsConnector, SourceError> {
+    if let Some(connector) = settings.learned.verified.connector.get() {
+        return Ok(connector.clone());
+    }
+    let mut builder = TlsConnector::builder();
+    if settings.encrypt == Encrypt::Strict {
+        builder.request_alpns(&[ALPN]);
+    }
+    match &settings.trust {
+        Trust::System => {}
+        Trust::Authority(path) => {
+            builder.disable_built_in_roots(true);
+            let text = std::fs::read(path)
+                .map_err(|error| failed(target, &format!("cannot read {}: {error}", path.display())))?;
+            let authorities = Certificate::stack_from_pem(&text)
+                .map_err(|error| failed(target, &format!("{} is no PEM: {error}", path.display())))?;
+            for authority in authorities {
+                builder.add_root_certificate(authority);
+            }
+        }
+        // The certificate itself is compared afterwards, before anything is sent.
+        Trust::Certificate(_) | Trust::Any => {
+            builder.danger_accept_invalid_certs(true);
+            builder.danger_accept_invalid_hostnames(true);
+        }
+    }
+    let connector = builder.build().map_err(|error| failed(target, &error.to_string()))?;
+    Ok(settings.learned.verified.connector.get_or_init(|| connector).clone())
+}
+
+fn peer_certificate(target: &Target, stream: &Encrypted) -> Result<Vec<u8>, SourceError> {
+    let certificate = stream
+        .get_ref()
+        .peer_certificate()
+        .and_then(|certificate| certificate.map(|c| c.to_der()).transpose())
+        .map_err(|error| failed(target, &error.to_string()))?;
+    certificate.ok_or_else(|| failed(target, "the server has no certificate"))
+}
+
+/// Whether it is the certificate of the file, and still valid. mssql-tds checks the same two.
+fn expect_certificate(path: &Path, certificate: &[u8]) -> Result<(), String> {
+    let shown = path.display();
+    let text = std::fs::read(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
+    let expected = Certificate::from_pem(&text)
+        .and_then(|certificate| certificate.to_der())
+        .map_err(|error| format!("{shown} is no PEM: {error}"))?;
+    if expected != certificate {
+        return Err(format!("the server's certificate is not the expected one of {shown}"));
+    }
+    let (_, parsed) =
+        X509Certificate::from_der(certificate).map_err(|_| format!("the certificate of {shown} is malformed"))?;
+    match parsed.validity().is_valid() {
+        true => Ok(()),
+        false => Err(format!("the certificate of {shown} has expired, or is not yet valid")),
+    }
+}
+
+fn failed(target: &Target, reason: &str) -> SourceError {
+    SourceError::Tls {
+        server: target.to_string(),
+        reason: reason.to_owned(),
+    }
+}

@@ -1,0 +1,95 @@
+//! Going on after changes were cleaned up before they were read, where the configuration says so: the gap is recorded, with
+//! a batch that reads nothing.
+
+use crate::checkpoint::{ATTEMPTS, StateError};
+use crate::config::OnDataLoss;
+use crate::facts::FactsRow;
+use crate::lsn::Lsn;
+use crate::report::Event;
+use crate::source::{Poll, ReadStats, SourceError, skip_to};
+
+use super::StreamError;
+use super::open::OpenTable;
+use super::record::Timing;
+use super::schema::Told;
+use super::tally::Tally;
+
+impl OpenTable {
+    /// Skips what an error says is lost, and gives any other error back.
+    pub(super) async fn skip_loss(&mut self, error: StreamError, poll: &Poll) -> Result<(), StreamError> {
+        let lost = match &error {
+            StreamError::Source(source) if self.settings.reading.on_data_loss == OnDataLoss::Skip => match **source {
+                SourceError::Purged { from, min_lsn, .. } => Some((from, min_lsn)),
+                _ => None,
+            },
+            _ => None,
+        };
+        match lost {
+            Some((from, min_lsn)) => self.skip(from, min_lsn, poll).await,
+            None => Err(error),
+        }
+    }
+
+    async fn skip(&mut self, from: Lsn, min_lsn: Lsn, poll: &Poll) -> Result<(), StreamError> {
+        let timing = Timing::start();
+        let clock = poll.clock;
+        let skipped = self
+            .retried(|| async {
+                let mut asker = self.shared.asks.get().await?;
+                Ok(skip_to(&mut asker, min_lsn, clock, self.position).await?)
+            })
+            .await?;
+        // A batch that was planned over the gap is given up; bronze may have it all the same.
+        if let Some(open) = &self.open_batch {
+            let attempt = open.attempt + 1;
+            if attempt >= ATTEMPTS {
+                return Err(StateError::TooManyAttempts {
+                    batch: open.batch_id,
+                    attempts: ATTEMPTS,
+                }
+                .into());
+            }
+            let reason = format!("its range was cleaned up; the change table begins at {min_lsn}");
+            if let Some(record) = self.plan_anew(attempt, reason).await? {
+                self.tell_batch(&record, true);
+                return self.publish_record(&record).await;
+            }
+            // The change that the plan found is lost with the rest.
+            self.first_change = None;
+        }
+        let lost_from = self.position.map(|position| position.commit_ts);
+        let message = format!(
+            "changes from {from} up to {min_lsn} are lost and were skipped (on_data_loss = \"skip\"): they were cleaned up \
+             before they were read (CDC retention). Bronze has a gap there, which the facts record as data_skipped"
+        );
+        let event = FactsRow {
+            app_id: self.settings.app_id.0.clone(),
+            event: Some("data_skipped".to_owned()),
+            min_lsn: Some(from),
+            max_lsn: Some(min_lsn.previous()),
+            lost_from_ts: lost_from,
+            lost_to_ts: skipped.next_ts,
+            end_lsn: Some(skipped.end.lsn),
+            end_commit_ts: Some(skipped.end.commit_ts),
+            detail: Some(message.clone()),
+            target: Some(self.settings.target.display().to_string()),
+            host: Some(self.shared.host.clone()),
+            ..FactsRow::default()
+        };
+        let told = Told {
+            events: vec![event],
+            seen: self.seen_source.clone(),
+        };
+        let planned = self.pin(from, skipped.end, Vec::new(), clock, told);
+        self.expect_not_taken_over().await?;
+        self.write_plan(&planned).await?;
+        let (tally, stats) = (Tally::default(), ReadStats::default());
+        let facts = self.facts_row(&planned, &tally, stats, self.seen(poll), timing);
+        self.finish(&planned, facts, None, false).await?;
+        self.shared.tell(Event::Warning {
+            capture_instance: self.settings.capture_instance.clone(),
+            message,
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,73 @@
+//! Capture that stands still. An idle database gets an entry in `cdc.lsn_time_mapping` about every five minutes, so a
+//! `max_lsn` that does not move for much longer is no sign of a quiet source: the capture job does not run.
+
+use std::time::Duration;
+
+use crate::facts::FactsRow;
+use crate::lsn::UtcMicros;
+use crate::report::Event;
+use crate::source::Poll;
+
+use super::StreamError;
+use super::open::OpenTable;
+use super::schema::Told;
+
+impl OpenTable {
+    /// Whether capture stands still, by the server's own clock.
+    pub(super) fn is_stalled(&self, poll: &Poll) -> bool {
+        lag(poll) > self.settings.reading.capture_stalled_after
+    }
+
+    /// Records that capture stopped or goes on, when it did since this was recorded last.
+    pub(super) async fn tell_stall(&mut self, poll: &Poll) -> Result<(), StreamError> {
+        let stalled = self.is_stalled(poll);
+        let Some(position) = self.position.filter(|_| stalled != self.seen_source.stalled) else {
+            return Ok(());
+        };
+        let (event, detail) = match stalled {
+            true => (
+                "capture_stalled",
+                format!(
+                    "capture has not moved past {} ({}), and the server's clock says {}: is the capture job running (SQL \
+                     Server Agent)? Nothing is lost while the transaction log is kept; the table is as complete as its \
+                     change table",
+                    poll.max.lsn, poll.max.commit_ts, poll.server_now
+                ),
+            ),
+            false => (
+                "capture_resumed",
+                format!("capture is at {} ({})", poll.max.lsn, poll.max.commit_ts),
+            ),
+        };
+        if stalled {
+            self.shared.tell(Event::Warning {
+                capture_instance: self.settings.capture_instance.clone(),
+                message: detail.clone(),
+            });
+        }
+        let row = FactsRow {
+            app_id: self.settings.app_id.0.clone(),
+            event: Some(event.to_owned()),
+            end_lsn: Some(position.lsn),
+            end_commit_ts: Some(position.commit_ts),
+            source_max_commit_ts: Some(poll.max.commit_ts),
+            capture_lag_seconds: Some(lag(poll).as_secs_f64()),
+            detail: Some(detail),
+            target: Some(self.settings.target.display().to_string()),
+            host: Some(self.shared.host.clone()),
+            ..FactsRow::default()
+        };
+        let mut told = Told {
+            events: vec![row],
+            seen: self.seen_source.clone(),
+        };
+        told.seen.stalled = stalled;
+        self.record_idle(self.seen(poll), told).await
+    }
+}
+
+/// How far the newest commit is behind the server's clock.
+fn lag(poll: &Poll) -> Duration {
+    let UtcMicros(micros) = poll.server_now;
+    Duration::from_micros(u64::try_from(micros - poll.max.commit_ts.0).unwrap_or(0))
+}

@@ -1,0 +1,100 @@
+//! `source.connection_string`, and that nothing of it shows.
+
+use super::{fault, keys, logins, set_up};
+use crate::harness::{PASSWORD, ids};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_string_does_what_its_keys_do() {
+    let (server, mut project) = set_up().await;
+    let string = format!(
+        "Data Source=tcp:127.0.0.1,{};Initial Catalog=sales;User ID=reader;Password=\"{PASSWORD}\";Encrypt=Mandatory;\
+         ServerCertificate='{}';Application Name=by string;ApplicationIntent=ReadOnly;Persist Security Info=False",
+        server.port,
+        server.certificate().display()
+    );
+    std::fs::write(project.path().join("source"), &string).expect("written");
+    project.source("connection_string = { file = \"source\" }");
+    let run = project.once().ok();
+    assert!(run.of_type("warning").is_empty(), "{}", run.stdout);
+    assert_eq!(ids(&project), [1]);
+    let logins = logins(&server).await;
+    // One at least of each driver.
+    assert!(logins.len() >= 2);
+    for login in logins {
+        assert!(login.read_only && login.application == "by string", "{login:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_string_in_the_file_warns_and_a_wrong_one_is_told_without_its_words() {
+    let (server, mut project) = set_up().await;
+    let string = |rest: &str| {
+        format!(
+            "connection_string = \"Server=127.0.0.1,{};Database=sales;UID=reader;PWD={PASSWORD};{rest}\"\n\
+             server_certificate = \"{}\"",
+            server.port,
+            server.certificate().display()
+        )
+    };
+    project.source(&string("Max Pool Size=7"));
+    let check = project.run("check", &[]).ok();
+    for words in ["source.connection_string is a literal", "Max Pool Size has no effect"] {
+        assert!(check.stdout.contains(words), "{words} in {}", check.stdout);
+    }
+    assert!(!check.stdout.contains(PASSWORD));
+    for (rest, words) in [
+        ("Databse=x", "the nearest is \\\"Database\\\""),
+        ("Failover Partner=other", "name an availability group's listener"),
+        ("Integrated Security=true", "Windows login"),
+    ] {
+        project.source(&string(rest));
+        let check = project.run("check", &["--json"]);
+        assert_eq!(check.code, 2, "{}", check.stderr);
+        assert!(check.stdout.contains(words), "{words} in {}", check.stdout);
+        let said = format!("{}{}", check.stdout, check.stderr);
+        assert!(!said.contains(PASSWORD), "{said}");
+    }
+    project.source(&format!("{}\ndatabase = \"sales\"", string("")));
+    let check = project.run("check", &[]);
+    assert!(
+        check
+            .stderr
+            .contains("source.database is given here and in source.connection_string"),
+        "{}",
+        check.stderr
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_that_need_no_source_need_no_secret() {
+    let (_server, mut project) = set_up().await;
+    project.once().ok();
+    project.source("connection_string = { env = \"SLUICE_TEST_NO_SUCH\" }\ndatabase = \"sales\"");
+    project.run("status", &[]).ok();
+    project.run("doctor", &[]).ok();
+    project.source("connection_string = { env = \"SLUICE_TEST_NO_SUCH\" }");
+    let status = project.run("status", &[]);
+    assert!(status.stderr.contains("source.database is needed"), "{}", status.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_secret_is_in_a_log_or_an_error() {
+    let (server, mut project) = set_up().await;
+    for number in [18456, 4060, 40613, 17142] {
+        fault(&server, "login_fail", &format!(", @number = {number}")).await;
+    }
+    fault(&server, "drop_after_rows", ", @rows = 0").await;
+    let certificate = server.certificate();
+    project.source(&keys(
+        &server,
+        &format!("server_certificate = \"{}\"", certificate.display()),
+    ));
+    for _ in 0..6 {
+        let mut command = project.command("run", &["--once", "--json"]);
+        let run = crate::harness::finish(command.env("SLUICE_LOG", "trace").output().expect("sluice starts"));
+        assert!(run.stderr.contains("TRACE"), "logs are on");
+        let said = format!("{}{}", run.stdout, run.stderr);
+        assert!(!said.contains(PASSWORD), "{said}");
+    }
+    assert_eq!(ids(&project), [1]);
+}

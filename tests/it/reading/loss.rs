@@ -1,0 +1,111 @@
+//! `on_data_loss = "skip"`: the gap is recorded and the stream goes on.
+
+use super::{bronze, events, lsn};
+use crate::harness::{Project, Server, insert, rows_of, sales};
+
+const NEWEST: &str = "sys.fn_cdc_get_max_lsn()";
+
+async fn set_up() -> (Server, Project) {
+    let server = sales(&["t", "other"]).await;
+    insert(&server, 1..=1).await;
+    let project = Project::new(&server, "sales").table("dbo_t", "on_data_loss = \"skip\"");
+    project.once().ok();
+    (server, project)
+}
+
+async fn clean(server: &Server) {
+    for instance in ["dbo_t", "dbo_other"] {
+        server.cleanup("sales", instance, NEWEST).await;
+    }
+}
+
+fn skipped(run: &crate::harness::Run) -> usize {
+    let warnings = run.of_type("warning");
+    let says = |event: &&serde_json::Value| {
+        event["message"]
+            .as_str()
+            .is_some_and(|text| text.contains("were skipped"))
+    };
+    warnings.iter().filter(says).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_cleaned_up_is_a_gap_in_the_facts_and_the_rest_is_read() {
+    let (server, project) = set_up().await;
+    let position = project.verdict().1.expect("a position");
+    insert(&server, 2..=4).await;
+    let low = lsn(&server, "SELECT [__$start_lsn] FROM cdc.dbo_t_CT WHERE id = 4").await;
+    clean(&server).await;
+    let run = project.once().ok();
+    assert_eq!(skipped(&run), 1, "{}", run.stdout);
+    assert_eq!(bronze(&project).numbers("id"), [1, 4]);
+    let gaps = events(&project, "data_skipped");
+    assert_eq!(gaps.len(), 1);
+    let (_, from, to) = &gaps[0];
+    assert!(*from > Some(position) && *from < Some(low.clone()), "{gaps:?}");
+    assert!(*to < Some(low), "{gaps:?}");
+    let facts = rows_of(&project.lake().join("ops/ingestion_facts"), &["written_at"]).expect("facts");
+    let at = facts
+        .texts("event")
+        .iter()
+        .position(|event| event.as_deref() == Some("data_skipped"));
+    let at = at.expect("the row");
+    let (lost_from, lost_to) = (&facts.texts("lost_from_ts")[at], &facts.texts("lost_to_ts")[at]);
+    assert!(lost_from.is_some() && lost_from <= lost_to, "{lost_from:?} {lost_to:?}");
+
+    // A second loss on another day is a gap of its own, and none is told again.
+    insert(&server, 5..=7).await;
+    clean(&server).await;
+    assert_eq!(skipped(&project.once().ok()), 1);
+    assert_eq!(skipped(&project.once().ok()), 0);
+    assert_eq!(events(&project, "data_skipped").len(), 2);
+    assert_eq!(bronze(&project).numbers("id"), [1, 4, 7]);
+    assert_eq!(project.verdict().0.as_deref(), Some("current"));
+    project.run("doctor", &[]).ok();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_planned_batch_that_was_cleaned_up_is_given_up_for_what_is_left() {
+    let (server, project) = set_up().await;
+    insert(&server, 2..=4).await;
+    assert!(project.kill_at("after-offset"));
+    insert(&server, 5..=5).await;
+    clean(&server).await;
+    assert_eq!(skipped(&project.once().ok()), 1);
+    assert_eq!(bronze(&project).numbers("id"), [1, 5]);
+    assert_eq!(events(&project, "data_skipped").len(), 1);
+    project.run("doctor", &[]).ok();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cleanup_while_a_range_is_read_leaves_nothing_of_it() {
+    let (server, project) = set_up().await;
+    insert(&server, 2..=4).await;
+    let cleanup = Server::cleanup_text("dbo_t", NEWEST);
+    server
+        .exec(
+            "master",
+            &format!(
+                "EXEC sim.fault @kind = N'sql_after_rows', @rows = 1, @match = N'ORDER BY [__$start_lsn], [__$command_id]', \
+                 @database = N'sales', @sql = N'{}'",
+                cleanup.replace('\'', "''")
+            ),
+        )
+        .await;
+    assert_eq!(skipped(&project.once().ok()), 1);
+    assert_eq!(bronze(&project).numbers("id"), [1, 4]);
+    project.run("doctor", &[]).ok();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_skip_that_is_killed_before_its_record_is_told_once() {
+    for failpoint in ["after-offset", "before-commit-file", "after-commit-file", "after-facts"] {
+        let (server, project) = set_up().await;
+        insert(&server, 2..=4).await;
+        clean(&server).await;
+        assert!(project.kill_at(failpoint), "{failpoint}");
+        project.once().ok();
+        assert_eq!(bronze(&project).numbers("id"), [1, 4], "{failpoint}");
+        assert_eq!(events(&project, "data_skipped").len(), 1, "{failpoint}");
+    }
+}

@@ -1,0 +1,39 @@
+//! Capture that stands still is said, and that it goes on too.
+
+use super::events;
+use crate::harness::{Project, insert, sales};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn capture_that_stopped_is_told_once_and_its_return_too() {
+    let server = sales(&["t"]).await;
+    insert(&server, 1..=1).await;
+    let project = Project::new(&server, "sales").table("dbo_t", "capture_stalled_after = \"1s\"");
+    project.once().ok();
+    server
+        .exec(
+            "sales",
+            "EXEC sys.sp_cdc_stop_job @job_type = N'capture'; WAITFOR DELAY '00:00:02'",
+        )
+        .await;
+    insert(&server, 2..=2).await;
+    let run = project.once().ok();
+    let warned = run.of_type("warning");
+    assert!(
+        warned.iter().any(|event| event["message"]
+            .as_str()
+            .is_some_and(|text| text.contains("capture has not moved"))),
+        "{}",
+        run.stdout
+    );
+    assert_eq!(project.verdict().0.as_deref(), Some("capture_stalled"));
+    project.once().ok();
+    assert_eq!(events(&project, "capture_stalled").len(), 1);
+    assert_eq!(events(&project, "capture_resumed").len(), 0);
+    server
+        .exec("sales", "EXEC sys.sp_cdc_start_job @job_type = N'capture'")
+        .await;
+    project.once().ok();
+    assert_eq!(events(&project, "capture_resumed").len(), 1);
+    assert_eq!(project.verdict().0.as_deref(), Some("current"));
+    project.run("doctor", &[]).ok();
+}

@@ -1,0 +1,170 @@
+//! Two capture instances of a table are one stream.
+
+use super::{ORDER, bronze, events, lsn, plan, ranges, second_instance};
+use crate::harness::{Project, Running, Server, insert, rows_of, sales};
+
+/// Three rows through `dbo_t`; then a column, a second instance, and three rows more.
+async fn switched() -> Server {
+    let server = sales(&["t"]).await;
+    insert(&server, 1..=3).await;
+    server
+        .exec("sales", "ALTER TABLE dbo.t ADD note nvarchar(20) NULL")
+        .await;
+    // Nobody captures the note of this row.
+    server
+        .exec("sales", "INSERT INTO dbo.t VALUES (4, N'v4', N'lost')")
+        .await;
+    second_instance(&server, "dbo_t_v2").await;
+    for id in 5..=7 {
+        server
+            .exec(
+                "sales",
+                &format!("INSERT INTO dbo.t VALUES ({id}, N'v{id}', N'note {id}')"),
+            )
+            .await;
+    }
+    server
+}
+
+fn notes(project: &Project) -> Vec<Option<String>> {
+    bronze(project).texts("note")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_crosses_the_switch_reads_the_old_instance_below_it_and_the_new_from_it() {
+    let server = switched().await;
+    let start = lsn(&server, "SELECT sys.fn_cdc_get_min_lsn(N'dbo_t_v2')").await;
+    let project = Project::new(&server, "sales").table("dbo_t", "");
+    project.once().ok();
+    let rows = bronze(&project);
+    assert_eq!(rows.numbers("id"), [1, 2, 3, 4, 5, 6, 7]);
+    let through: Vec<String> = rows.texts("_capture_instance").into_iter().flatten().collect();
+    assert_eq!(through[..4], ["dbo_t"; 4]);
+    assert_eq!(through[4..], ["dbo_t_v2"; 3]);
+    assert_eq!(notes(&project)[..4], [None, None, None, None]);
+    assert_eq!(notes(&project)[4].as_deref(), Some("note 5"));
+    let parts = ranges(&plan(&project, 0));
+    assert_eq!(parts.len(), 2, "{parts:?}");
+    assert_eq!((parts[0].0.as_str(), parts[1].0.as_str()), ("dbo_t", "dbo_t_v2"));
+    assert_eq!(parts[1].1, start);
+
+    // Said once, with the rows whose note nobody captured.
+    let switches = events(&project, "capture_instance_switched");
+    assert_eq!(switches.len(), 1, "{switches:?}");
+    let (detail, from, to) = &switches[0];
+    assert!(
+        detail.contains("from dbo_t to dbo_t_v2") && detail.contains("note"),
+        "{detail}"
+    );
+    let of_4 = rows.texts("_start_lsn")[3].clone();
+    assert!(*from < of_4 && of_4 <= *to && *to < Some(start), "{switches:?}");
+    let changes = events(&project, "schema_change");
+    assert_eq!(changes.len(), 1, "{changes:?}");
+    assert!(changes[0].0.contains("ADD note"), "{changes:?}");
+    insert(&server, 20..=20).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_ends_before_the_switch_does_not_ask_the_new_instance() {
+    let server = switched().await;
+    let project = Project::new(&server, "sales").table("dbo_t", "max_commits_per_batch = 3");
+    project.once().ok();
+    assert_eq!(ranges(&plan(&project, 0)).len(), 1);
+    assert_eq!(ranges(&plan(&project, 0))[0].0, "dbo_t");
+    assert_eq!(bronze(&project).numbers("id"), [1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(events(&project, "capture_instance_switched").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_instance_that_appears_while_the_stream_runs_is_followed() {
+    let server = sales(&["t"]).await;
+    insert(&server, 1..=2).await;
+    let project = Project::new(&server, "sales").table("dbo_t", "");
+    let mut run = Running::start(&project, &[]);
+    run.until("the first rows", |event| event["type"] == "batch" && event["rows"] != 0);
+    server
+        .exec("sales", "ALTER TABLE dbo.t ADD note nvarchar(20) NULL")
+        .await;
+    second_instance(&server, "dbo_t_v2").await;
+    server
+        .exec("sales", "INSERT INTO dbo.t VALUES (3, N'v3', N'note')")
+        .await;
+    run.until("the row with a note", |event| {
+        event["type"] == "batch" && event["rows"] == 1
+    });
+    // The old one goes; the stream keeps its name.
+    server
+        .exec(
+            "sales",
+            "EXEC sys.sp_cdc_disable_table @source_schema = N'dbo', @source_name = N't', @capture_instance = N'dbo_t'",
+        )
+        .await;
+    server
+        .exec("sales", "INSERT INTO dbo.t VALUES (4, N'v4', N'more')")
+        .await;
+    run.until("the row after", |event| event["type"] == "batch" && event["rows"] == 1);
+    run.terminate();
+    assert_eq!(run.code(), Some(0));
+    // And so does the next run.
+    server.exec("sales", "INSERT INTO dbo.t VALUES (5, N'v5', NULL)").await;
+    project.once().ok();
+    let rows = rows_of(&project.bronze("dbo_t"), &ORDER).expect("rows");
+    assert_eq!(rows.numbers("id"), [1, 2, 3, 4, 5]);
+    let expected = [None, None, Some("note"), Some("more"), None];
+    assert_eq!(notes(&project), expected.map(|note| note.map(str::to_owned)));
+    assert_eq!(events(&project, "capture_instance_switched").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_was_pointed_at_the_new_instance_too_early_still_reads_the_old_one() {
+    let server = switched().await;
+    let mut project = Project::new(&server, "sales").table(
+        "dbo_t",
+        "max_commits_per_batch = 2\ntarget = \"lake/bronze/t\"\napp_id = \"t-v1\"\ncheckpoint = \"lake/checkpoints/t\"",
+    );
+    assert!(project.kill_at("after-verdict"), "after the first batch");
+    project.edit("capture_instance = \"dbo_t\"", "capture_instance = \"dbo_t_v2\"");
+    project.once().ok();
+    let rows = rows_of(&project.lake().join("bronze/t"), &ORDER).expect("rows");
+    assert_eq!(rows.numbers("id"), [1, 2, 3, 4, 5, 6, 7]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_stream_of_the_second_instance_begins_with_it() {
+    let server = switched().await;
+    let project = Project::new(&server, "sales").table("dbo_t_v2", "");
+    project.once().ok();
+    let rows = rows_of(&project.bronze("dbo_t_v2"), &ORDER).expect("rows");
+    assert_eq!(rows.numbers("id"), [5, 6, 7]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_instance_that_goes_before_it_was_read_to_the_switch_is_loss() {
+    let server = switched().await;
+    let project = Project::new(&server, "sales").table("dbo_t", "max_commits_per_batch = 2");
+    assert!(project.kill_at("after-verdict"), "after the first batch");
+    server
+        .exec(
+            "sales",
+            "EXEC sys.sp_cdc_disable_table @source_schema = N'dbo', @source_name = N't', @capture_instance = N'dbo_t'",
+        )
+        .await;
+    let run = project.once();
+    assert_eq!(run.code, 4, "{}\n{}", run.stdout, run.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_instance_without_a_grant_is_the_statement_to_run() {
+    let server = switched().await;
+    server
+        .exec("sales", "REVOKE SELECT ON [cdc].[dbo_t_v2_CT] FROM [reader]")
+        .await;
+    let project = Project::new(&server, "sales").table("dbo_t", "");
+    let run = project.once();
+    assert_eq!(run.code, 2, "{}", run.stdout);
+    let error = run.failure("dbo_t")["error"].as_str().expect("text").to_owned();
+    assert!(
+        error.contains("GRANT SELECT ON [cdc].[dbo_t_v2_CT] TO [reader]"),
+        "{error}"
+    );
+}

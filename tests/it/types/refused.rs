@@ -1,0 +1,86 @@
+//! Types without a place in Delta stop their own table at the start, with a way out; a type that changes is no wrong value.
+
+use super::ORDER;
+use crate::harness::{Project, Running, Server, rows_of};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_type_that_cannot_be_read_stops_its_table_and_no_other() {
+    let server = Server::start(&[]);
+    server.database("sales").await;
+    server
+        .table("sales", "healthy", "id int NOT NULL PRIMARY KEY, v int NULL")
+        .await;
+    let types = ["sql_variant", "geography", "geometry", "hierarchyid"];
+    let mut project = Project::new(&server, "sales").table("dbo_healthy", "");
+    for ty in types {
+        server
+            .table(
+                "sales",
+                &format!("t_{ty}"),
+                &format!("id int NOT NULL PRIMARY KEY, odd {ty} NULL"),
+            )
+            .await;
+        server
+            .exec("sales", &format!("INSERT INTO dbo.t_{ty} (id) VALUES (1)"))
+            .await;
+        project = project.table(&format!("dbo_t_{ty}"), "");
+    }
+    server.exec("sales", "INSERT INTO dbo.healthy VALUES (1, 7)").await;
+    let run = project.once();
+    assert_eq!(run.code, 2, "{}", run.stdout);
+    for ty in types {
+        let failure = run.failure(&format!("dbo_t_{ty}"));
+        let text = failure["error"].as_str().expect("an error");
+        assert!(
+            text.contains("column odd") && text.contains(ty) && text.contains("@captured_column_list"),
+            "{text}"
+        );
+        assert!(!project.bronze(&format!("dbo_t_{ty}")).exists());
+    }
+    let rows = rows_of(&project.bronze("dbo_healthy"), &ORDER).expect("rows");
+    assert_eq!(rows.numbers("v"), [7]);
+
+    // The way out that the message names.
+    server
+        .exec(
+            "sales",
+            "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N't_geography', @role_name = NULL, \
+             @capture_instance = N'without', @captured_column_list = N'id'; \
+             GRANT SELECT ON [cdc].[without_CT] TO [reader]; INSERT INTO dbo.t_geography (id) VALUES (2)",
+        )
+        .await;
+    let project = Project::new(&server, "sales").table("without", "");
+    project.once().ok();
+    assert_eq!(
+        rows_of(&project.bronze("without"), &ORDER).expect("rows").numbers("id"),
+        [2]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_type_that_changes_while_it_is_read_stops_the_table_before_a_wrong_value() {
+    let server = Server::start(&[]);
+    server.database("sales").await;
+    server
+        .table(
+            "sales",
+            "t",
+            "id int NOT NULL PRIMARY KEY, v int NULL, d decimal(9,2) NULL",
+        )
+        .await;
+    server.exec("sales", "INSERT INTO dbo.t VALUES (1, 7, 1.5)").await;
+    let project = Project::new(&server, "sales").table("dbo_t", "");
+    let mut running = Running::start(&project, &[]);
+    running.until_type("batch");
+    server
+        .exec(
+            "sales",
+            "ALTER TABLE dbo.t ALTER COLUMN d decimal(18,4) NULL; INSERT INTO dbo.t VALUES (2, 8, 1.2345)",
+        )
+        .await;
+    let failed = running.until_type("failed");
+    let text = failed["error"].as_str().expect("an error");
+    assert!(text.contains("dbo_t") || text.contains("column d"), "{text}");
+    let rows = rows_of(&project.bronze("dbo_t"), &ORDER).expect("rows");
+    assert_eq!(rows.texts("d"), [Some("1.50".to_owned())]);
+}
