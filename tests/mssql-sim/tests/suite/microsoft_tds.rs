@@ -258,7 +258,7 @@ async fn a_time_limit_sends_an_attention_and_the_connection_lives() {
     client.close_query().await.unwrap();
     for text in [
         "WAITFOR DELAY '00:10:00'".to_owned(),
-        "WHILE 1 = 1 SET NOCOUNT ON".to_owned(),
+        "DECLARE @i int; WHILE 1 = 1 SET @i = 1".to_owned(),
         format!("SELECT c.n {endless}"),
         format!("SELECT COUNT(*) {endless}"),
         format!("INSERT dbo.m SELECT c.n {endless}"),

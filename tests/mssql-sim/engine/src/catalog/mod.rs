@@ -107,6 +107,9 @@ pub struct Column {
     pub nullable: bool,
     /// T-SQL text of the default.
     pub default: Option<String>,
+    /// The name of the default's constraint; absent for one that was not named.
+    #[serde(default)]
+    pub default_name: Option<String>,
     /// T-SQL text of a computed column. What is stored of it is NULL.
     #[serde(default)]
     pub computed: Option<String>,

@@ -87,6 +87,7 @@ impl Session {
                 nullable: *nullable,
                 default: None,
                 computed: None,
+                default_name: None,
                 collation: None,
             })
             .collect();
@@ -343,6 +344,7 @@ fn change_columns(captured: &[CapturedColumn]) -> Vec<Column> {
         nullable,
         default: None,
         computed: None,
+        default_name: None,
         collation: None,
     };
     let binary = SqlType::Binary(10);

@@ -1,6 +1,7 @@
 //! The procedures of CDC (`sys.sp_cdc_…`) and of the stand-in itself (`sim.…`).
 
 mod answers;
+mod stand_in;
 
 use std::sync::Arc;
 
@@ -353,69 +354,11 @@ fn dispatch(session: &mut Session, procedure: &Procedure, args: &Arguments, sink
             enabled()?;
             agent::scan(&ctx.database).map_err(storage)?;
         }
-        "capture" => {
-            owner()?;
-            enabled()?;
-            let runs = args.int(0)?.is_some_and(|n| n != 0);
-            change_settings(session, |s| s.capture_runs = runs)?;
-            if runs {
-                agent::committed(&ctx.engine, &ctx.database).map_err(storage)?;
-            }
-        }
-        "replica_lag" => {
-            if !ctx.admin {
-                return Err(only_for_admin("replica_lag").into());
-            }
-            let login = args.text(0)?.unwrap_or_default();
-            let as_of = match (args.int(1)?, args.lsn(2)?) {
-                (_, Some(lsn)) => Some(lsn),
-                (Some(entries), None) => Some(ctx.database.entry_before(entries.unsigned_abs()).map_err(storage)?),
-                (None, None) => None,
-            };
-            ctx.engine.show_older(ctx.database.id, &login, as_of);
-        }
-        "clock" => exec_clock(&ctx, args)?,
         "sp_cdc_help_jobs" => {
             enabled()?;
             return jobs(session, &ctx, sink);
         }
-        "idle_entry" => {
-            owner()?;
-            enabled()?;
-            session.begin_write()?;
-            let added = agent::idle_entry(&ctx.database, true).map_err(storage);
-            session.end_empty_write();
-            if !added? {
-                return Err(sql_error(
-                    50000,
-                    16,
-                    "mssql-sim: no idle entry can be written: capture is stopped or has transactions to capture.",
-                )
-                .into());
-            }
-        }
-        "cleanup" => {
-            owner()?;
-            enabled()?;
-            let instance = readable(&ctx, &args.text(0)?.unwrap_or_default())?;
-            let mark = args.lsn(1)?.unwrap_or(Lsn::ZERO);
-            cleanup::clean(&ctx.database, instance.id, mark, ctx.catalog.settings.cleanup_threshold)
-                .map_err(storage)?;
-        }
-        "key_update" => {
-            owner()?;
-            let form = args.text(0)?.unwrap_or_default().to_lowercase();
-            let in_place = match form.as_str() {
-                "delete_insert" => false,
-                "before_after" => true,
-                _ => {
-                    return Err(
-                        sql_error(50000, 16, "mssql-sim: @form is N'delete_insert' or N'before_after'.").into(),
-                    );
-                }
-            };
-            change_settings(session, |s| s.key_update_in_place = in_place)?;
-        }
+        name if procedure.schema == "sim" => stand_in::run(session, &ctx, name, args)?,
         _ => {
             return Err(sql_error(
                 2812,
@@ -435,48 +378,6 @@ fn change_settings(session: &mut Session, change: impl FnOnce(&mut crate::catalo
         change(&mut settings);
         s.put_object(SETTINGS_ID, &Object::Settings(settings))
     })
-}
-
-/// `sim.clock`: sets the server's clock.
-fn exec_clock(ctx: &StatementContext, args: &Arguments) -> SqlResult<()> {
-    if !ctx.admin {
-        return Err(only_for_admin("clock"));
-    }
-    let clock = ctx.engine.clock();
-    let (utc, frozen, advance) = (args.utc_ticks(0)?, args.int(1)?, args.int(2)?);
-    let reset = args.int(3)?.is_some_and(|n| n != 0);
-    if utc.is_none() && frozen.is_none() && advance.is_none() && !reset {
-        return Err(sql_error(
-            50000,
-            16,
-            "mssql-sim: sim.clock takes @utc, @frozen, @advance_ms or @reset.",
-        ));
-    }
-    if reset {
-        clock.reset();
-    }
-    match frozen {
-        Some(0) => clock.unfreeze(),
-        Some(_) => clock.freeze(),
-        None => {}
-    }
-    if let Some(utc) = utc {
-        clock.set_utc(utc);
-    }
-    if let Some(ms) = advance {
-        clock.advance_ms(ms);
-    }
-    Ok(())
-}
-
-fn only_for_admin(procedure: &str) -> SqlError {
-    sql_error(
-        229,
-        14,
-        format!(
-            "The EXECUTE permission was denied on the object '{procedure}', database 'mssqlsystemresource', schema 'sim'."
-        ),
-    )
 }
 
 fn not_dbo() -> SqlError {

@@ -2,6 +2,7 @@
 
 mod alter;
 mod constraints;
+mod options;
 
 use std::sync::Arc;
 
@@ -70,36 +71,6 @@ impl Session {
             Kind::Truncate(name) => self.write(|s| s.truncate(name)),
             _ => Err(not_supported("statement")),
         }
-    }
-
-    /// `ALTER DATABASE … SET` of the row-versioning options, of this database or another.
-    fn alter_database(&mut self, name: &str, option: &str, on: bool) -> SqlResult<()> {
-        let database = if same_name(name, "CURRENT") {
-            Arc::clone(&self.database)
-        } else {
-            self.engine.database(name).ok_or_else(|| {
-                sql_error(
-                    5011,
-                    14,
-                    format!("User does not have permission to alter database '{name}', the database does not exist, or the database is not in a state that allows access checks."),
-                )
-            })?
-        };
-        let change = |session: &mut Session| {
-            session.context()?;
-            let mut settings = session.catalog.settings.clone();
-            if option == "ALLOW_SNAPSHOT_ISOLATION" {
-                settings.allow_snapshot = Some(on);
-            } else {
-                settings.read_committed_snapshot = Some(on);
-            }
-            session.put_object(crate::catalog::SETTINGS_ID, &Object::Settings(settings))
-        };
-        if database.id == self.database.id {
-            return self.write(change);
-        }
-        let mut there = Session::open(Arc::clone(&self.engine), database, &self.login, self.spid)?;
-        there.write(change)
     }
 
     fn create_schema(&mut self, name: &str) -> SqlResult<()> {
@@ -214,6 +185,7 @@ impl Session {
                 nullable: spec.nullable.unwrap_or(ty != SqlType::RowVersion) && spec.identity.is_none(),
                 default: spec.default.clone(),
                 computed: spec.computed.clone(),
+                default_name: spec.default_name.clone(),
                 collation,
             });
             keys.extend(spec.keys.iter().cloned());

@@ -3,7 +3,7 @@
 use super::Func;
 use crate::{
     error::{SqlResult, sql_error},
-    types::{Like, convert, fold},
+    types::{Like, as_lone_unit, convert, fold, lone_unit},
     value::{Length, SqlType, Value},
 };
 
@@ -109,18 +109,20 @@ pub(super) fn call(func: Func, args: &[(Value, SqlType)], result: SqlType) -> Sq
             n @ 0..=255 => Value::Text(char::from(n as u8).to_string()),
             _ => Value::Null,
         },
-        Func::NChar => match u32::try_from(int(0)?).ok().and_then(char::from_u32) {
-            Some(c) => Value::Text(c.to_string()),
-            None => Value::Null,
+        Func::NChar => match u32::try_from(int(0)?).ok() {
+            Some(unit @ 0xD800..=0xDFFF) => Value::Text(lone_unit(unit as u16).to_string()),
+            code => code
+                .and_then(char::from_u32)
+                .map_or(Value::Null, |c| Value::Text(c.to_string())),
         },
         Func::Ascii => text(0)?
             .chars()
             .next()
             .map_or(Value::Null, |c| Value::Int(i64::from((c as u32).min(255)))),
-        Func::Unicode => text(0)?
-            .encode_utf16()
-            .next()
-            .map_or(Value::Null, |c| Value::Int(i64::from(c))),
+        Func::Unicode => text(0)?.chars().next().map_or(Value::Null, |c| {
+            let unit = as_lone_unit(c).unwrap_or_else(|| c.encode_utf16(&mut [0; 2])[0]);
+            Value::Int(i64::from(unit))
+        }),
         Func::Stuff => {
             let (t, start, length) = (text(0)?, int(1)?, int(2)?);
             if start < 1 || length < 0 || start > units(&t) {

@@ -26,6 +26,16 @@ pub struct CheckSpec {
 enum TableConstraint {
     Key(KeySpec),
     Check(CheckSpec),
+    Default(DefaultSpec),
+}
+
+/// A DEFAULT constraint that is added to a column.
+#[derive(Debug, Clone)]
+pub struct DefaultSpec {
+    pub name: Option<String>,
+    /// The value as T-SQL.
+    pub text: String,
+    pub column: String,
 }
 
 /// A column of one.
@@ -36,6 +46,7 @@ pub struct ColumnSpec {
     /// As written; absent means nullable unless a key says otherwise.
     pub nullable: Option<bool>,
     pub default: Option<String>,
+    pub default_name: Option<String>,
     /// Seed and increment.
     pub identity: Option<(i64, i64)>,
     /// As written.
@@ -64,6 +75,7 @@ pub enum AlterTable {
     AddColumns(Vec<ColumnSpec>),
     AddKey(KeySpec),
     AddCheck(CheckSpec),
+    AddDefault(DefaultSpec),
     DropColumns(Vec<String>),
     DropConstraint(String),
     AlterColumn(ColumnSpec),
@@ -212,6 +224,7 @@ impl Batch<'_> {
                 "CONSTRAINT" | "PRIMARY" | "UNIQUE" | "FOREIGN" | "CHECK" | "INDEX" => match self.table_constraint()? {
                     TableConstraint::Key(key) => keys.push(key),
                     TableConstraint::Check(check) => checks.push(check),
+                    TableConstraint::Default(_) => return self.unexpected(),
                 },
                 _ => columns.push(self.column_spec()?),
             }
@@ -266,6 +279,7 @@ impl Batch<'_> {
             } else if self.word("DEFAULT") {
                 let result = self.p.parse_prefix();
                 column.default = Some(self.ok(result)?.to_string());
+                column.default_name = constraint;
             } else if self.word("IDENTITY") {
                 column.identity = Some((1, 1));
                 if self.token(&Token::LParen) {
@@ -345,6 +359,14 @@ impl Batch<'_> {
         match self.peek_word(0).as_str() {
             "PRIMARY" | "UNIQUE" => Ok(TableConstraint::Key(self.key(name)?)),
             "CHECK" => Ok(TableConstraint::Check(self.check(name)?)),
+            "DEFAULT" => {
+                self.p.advance_token();
+                let result = self.p.parse_prefix();
+                let text = self.ok(result)?.to_string();
+                self.expect_word("FOR")?;
+                let column = self.identifier()?;
+                Ok(TableConstraint::Default(DefaultSpec { name, text, column }))
+            }
             "INDEX" => {
                 self.p.advance_token();
                 let name = self.identifier()?;
@@ -413,11 +435,12 @@ impl Batch<'_> {
                 self.p.advance_token();
                 if matches!(
                     self.peek_word(0).as_str(),
-                    "CONSTRAINT" | "PRIMARY" | "UNIQUE" | "FOREIGN" | "CHECK"
+                    "CONSTRAINT" | "PRIMARY" | "UNIQUE" | "FOREIGN" | "CHECK" | "DEFAULT"
                 ) {
                     match self.table_constraint()? {
                         TableConstraint::Key(key) => AlterTable::AddKey(key),
                         TableConstraint::Check(check) => AlterTable::AddCheck(check),
+                        TableConstraint::Default(default) => AlterTable::AddDefault(default),
                     }
                 } else {
                     let mut columns = vec![self.column_spec()?];

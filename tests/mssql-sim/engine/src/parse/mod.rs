@@ -17,7 +17,7 @@ use sqlparser::{
     tokenizer::{Token, Tokenizer},
 };
 
-pub use ddl::{AlterTable, CheckSpec, ColumnSpec, KeySpec, NewTable};
+pub use ddl::{AlterTable, CheckSpec, ColumnSpec, DefaultSpec, KeySpec, NewTable};
 pub use dml::{Delete, Insert, InsertSource, Update};
 pub use security::{GrantSpec, SecurityStatement};
 

@@ -15,7 +15,9 @@ pub use calendar::{
     DAYS_MAX, TICKS_PER_DAY, TICKS_PER_SECOND, civil_from_days, days_from_civil, last_day_of_month, round_to_datetime,
     weekday,
 };
-pub use code_page::{CodePage, Collation, DEFAULT_COLLATION, decode_utf16, encode_utf16, units_of};
+pub use code_page::{
+    CodePage, Collation, DEFAULT_COLLATION, as_lone_unit, decode_utf16, encode_utf16, lone_unit, units_of,
+};
 pub use collation::{Like, compare_text, fold};
 pub use convert::{assign_in, convert, convert_styled, implicit_allowed};
 pub use decimal::{parse_decimal, pow10, rescale};

@@ -1,6 +1,7 @@
 //! ALTER TABLE, and what it means to capture instances.
 
 use super::super::{Session, storage, writer::append};
+use super::constraints::{default_constraint, default_is};
 use crate::{
     bind::{Binder, Scope, Variables},
     catalog::{Column, Object, Storage, Table, same_name},
@@ -56,6 +57,18 @@ impl Session {
                 self.put_object(table.id, &Object::Table(table.clone()))?;
                 self.enforce_checks(&std::sync::Arc::new(table), "ALTER TABLE")
             }
+            AlterTable::AddDefault(default) => {
+                self.add_default(&mut table, default)?;
+                self.put_object(table.id, &Object::Table(table))
+            }
+            AlterTable::DropConstraint(name) if table.columns.iter().any(|c| default_is(&table, c, name)) => {
+                let at = table.columns.iter().position(|c| default_is(&table, c, name));
+                if let Some(column) = at.and_then(|at| table.columns.get_mut(at)) {
+                    column.default = None;
+                    column.default_name = None;
+                }
+                self.put_object(table.id, &Object::Table(table))
+            }
             AlterTable::DropConstraint(name) if table.checks.iter().any(|c| same_name(&c.name, name)) => {
                 table.checks.retain(|c| !same_name(&c.name, name));
                 self.put_object(table.id, &Object::Table(table))
@@ -90,6 +103,7 @@ impl Session {
             nullable: spec.nullable.unwrap_or(true),
             default: spec.default.clone(),
             computed: spec.computed.clone(),
+            default_name: spec.default_name.clone(),
             collation: super::collation(spec, ty)?,
         };
         let collate = if ty.is_text() { " COLLATE TSQL" } else { "" };
@@ -155,6 +169,16 @@ impl Session {
                 5074,
                 16,
                 format!("The object '{}' is dependent on column '{name}'.", key.name),
+            ));
+        }
+        if column.default.is_some() {
+            return Err(sql_error(
+                5074,
+                16,
+                format!(
+                    "The object '{}' is dependent on column '{name}'.",
+                    default_constraint(table, &column)
+                ),
             ));
         }
         let mut without = table.clone();

@@ -5,10 +5,23 @@ use std::sync::Arc;
 use super::super::{Session, storage};
 use crate::{
     bind::{Binder, Scope, Variables},
-    catalog::{Check, Table, same_name},
+    catalog::{Check, Column, Table, same_name},
     error::{SqlResult, sql_error},
-    parse::{CheckSpec, parse_expression},
+    parse::{CheckSpec, DefaultSpec, parse_expression},
 };
+
+/// The name of a column's DEFAULT constraint.
+pub(super) fn default_constraint(table: &Table, column: &Column) -> String {
+    column
+        .default_name
+        .clone()
+        .unwrap_or_else(|| format!("DF__{}__{}__{:08X}", table.name, column.name, column.id))
+}
+
+/// Whether a name is that of a column's DEFAULT constraint.
+pub(super) fn default_is(table: &Table, column: &Column, name: &str) -> bool {
+    column.default.is_some() && same_name(&default_constraint(table, column), name)
+}
 
 impl Session {
     /// Gives computed columns the types of their expressions.
@@ -49,6 +62,28 @@ impl Session {
         };
         self.condition_of(&Arc::new(table.clone()), &check)?;
         table.checks.push(check);
+        Ok(())
+    }
+
+    /// Gives a column a default.
+    pub(super) fn add_default(&mut self, table: &mut Table, spec: &DefaultSpec) -> SqlResult<()> {
+        parse_expression(&spec.text)?;
+        let name = table.name.clone();
+        let Some(column) = table.columns.iter_mut().find(|c| same_name(&c.name, &spec.column)) else {
+            return Err(sql_error(
+                1752,
+                16,
+                format!(
+                    "Column '{}' in table '{name}' is invalid for creating a default constraint.",
+                    spec.column
+                ),
+            ));
+        };
+        if column.default.is_some() {
+            return Err(sql_error(1781, 16, "Column already has a DEFAULT bound to it."));
+        }
+        column.default = Some(spec.text.clone());
+        column.default_name.clone_from(&spec.name);
         Ok(())
     }
 

@@ -91,6 +91,35 @@ fn a_reader_of_a_computed_column_needs_no_more_than_that_column() {
 }
 
 #[test]
+fn a_default_is_a_constraint_of_its_own() {
+    let e = engine();
+    let mut s = admin(&e);
+    ok(
+        &mut s,
+        "CREATE TABLE t (id int NOT NULL PRIMARY KEY, n int NOT NULL CONSTRAINT df_n DEFAULT 7, m int NULL DEFAULT (1)); INSERT t (id) VALUES (1)",
+    );
+    assert_eq!(rows(&mut s, "SELECT n, m FROM t"), [vec![int(7), int(1)]]);
+    let refused = run(&mut s, "ALTER TABLE t DROP COLUMN n");
+    assert_eq!(refused.errors[0].number, 5074);
+    assert!(refused.errors[0].message.contains("'df_n'"), "{:?}", refused.errors);
+    assert_eq!(
+        error(&mut s, "ALTER TABLE t ADD CONSTRAINT df_again DEFAULT 8 FOR n"),
+        1781
+    );
+    ok(&mut s, "ALTER TABLE t DROP CONSTRAINT df_n");
+    assert_eq!(error(&mut s, "INSERT t (id) VALUES (2)"), 515);
+    ok(
+        &mut s,
+        "ALTER TABLE t ADD CONSTRAINT df_again DEFAULT 8 FOR n; INSERT t (id) VALUES (2)",
+    );
+    assert_eq!(one(&mut s, "SELECT n FROM t WHERE id = 2"), int(8));
+    ok(
+        &mut s,
+        "ALTER TABLE t DROP CONSTRAINT df_again; ALTER TABLE t DROP COLUMN n",
+    );
+}
+
+#[test]
 fn checks_hold_for_a_statement_as_a_whole() {
     let e = engine();
     let mut s = admin(&e);
