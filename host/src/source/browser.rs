@@ -54,9 +54,8 @@ async fn ask(address: SocketAddr, instance: &str) -> Result<u16, String> {
         for _ in 0..ATTEMPTS {
             socket.send(&question).await?;
             let mut answer = [0; LONGEST_ANSWER];
-            match tokio::time::timeout(WAIT, socket.recv(&mut answer)).await {
-                Ok(length) => return Ok(Some(answer[..length?].to_vec())),
-                Err(_) => {}
+            if let Ok(length) = tokio::time::timeout(WAIT, socket.recv(&mut answer)).await {
+                return Ok(Some(answer[..length?].to_vec()));
             }
         }
         Ok::<_, io::Error>(None)

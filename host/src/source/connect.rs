@@ -224,7 +224,7 @@ async fn tiberius_routed(
     let mut target = first.clone();
     for _ in 0..=MAX_ROUTES {
         match tiberius_at(settings, &target, credential).await? {
-            Attempt::In(client) => return Ok((client, target)),
+            Attempt::In(client) => return Ok((*client, target)),
             Attempt::Routed(to) => target = to,
         }
     }
@@ -235,7 +235,7 @@ async fn tiberius_routed(
 }
 
 enum Attempt {
-    In(TiberiusClient),
+    In(Box<TiberiusClient>),
     Routed(Target),
 }
 
@@ -253,7 +253,7 @@ async fn tiberius_at(
         }
     };
     match Client::connect(tiberius_config(settings, target, credential), wire.compat_write()).await {
-        Ok(client) => Ok(Attempt::In(client)),
+        Ok(client) => Ok(Attempt::In(Box::new(client))),
         Err(tiberius::error::Error::Routing { host, port }) => Ok(Attempt::Routed(Target {
             // An instance behind the host says nothing more than the port.
             host: host.split('\\').next().unwrap_or(&host).to_owned(),
@@ -350,7 +350,8 @@ fn tds_context(settings: &SourceSettings, target: &Target, credential: &Credenti
     };
     // As in `tiberius_config`.
     context.login_server_name = Some(settings.server.host.clone());
-    context.connect_timeout = u32::try_from(settings.connect_timeout.as_secs().max(1)).unwrap_or(u32::MAX);
+    // Ours is over first, and says which setting it is.
+    context.connect_timeout = u32::try_from(settings.connect_timeout.as_secs() + 1).unwrap_or(u32::MAX);
     context.keep_alive_in_ms = KEEPALIVE.as_millis() as u32;
     context.keep_alive_interval_in_ms = KEEPALIVE_INTERVAL.as_millis() as u32;
     context.packet_size = PACKET_BYTES;

@@ -295,10 +295,8 @@ mod tests {
 
     #[test]
     fn a_script_quotes_every_name() {
-        let text = "[source]\nserver = \"h\"\ndatabase = \"a]b\"\nuser = \"x'y]\"\npassword = \"p\"\n";
-        let settings = crate::config::Settings::parse(text, std::path::Path::new("/"), std::path::Path::new("s.toml"))
-            .unwrap()
-            .source;
+        let settings =
+            SourceSettings::for_test("server = \"h\"\ndatabase = \"a]b\"\nuser = \"x'y]\"\npassword = \"p\"\n");
         let table = CaptureInstance("dbo_t\nDROP TABLE x".to_owned());
         let script = GrantScript::new(&settings, None, [&table]).text();
         assert!(script.contains("USE [a]]b];\n"), "{script}");

@@ -36,14 +36,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::config::Settings;
 
     #[test]
     fn a_lock_is_waited_for_as_long_as_the_configuration_says() {
-        let text = "[source]\nserver = \"h\"\ndatabase = \"d\"\nuser = \"u\"\npassword = \"p\"\n";
-        let mut source = Settings::parse(text, std::path::Path::new("/"), std::path::Path::new("s.toml"))
-            .unwrap()
-            .source;
+        let mut source = SourceSettings::for_test("server = \"h\"\ndatabase = \"d\"\nuser = \"u\"\npassword = \"p\"\n");
         assert_eq!(settings(&source), "SET LOCK_TIMEOUT 30000; SET DEADLOCK_PRIORITY LOW;");
         source.lock_timeout = None;
         assert!(settings(&source).starts_with("SET LOCK_TIMEOUT -1;"));

@@ -118,7 +118,7 @@ impl Given {
     }
 
     /// The string's value for a key that the file has not, with its keyword.
-    pub(super) fn from_string(
+    pub(super) fn taken(
         &mut self,
         section: &mut Section<'_>,
         key: &'static str,
@@ -135,7 +135,7 @@ impl Given {
         section: &mut Section<'_>,
         key: &'static str,
     ) -> Result<Option<bool>, ConfigError> {
-        match self.from_string(section, key)? {
+        match self.taken(section, key)? {
             None => section.boolean(key),
             Some((name, value)) => match value.to_lowercase().as_str() {
                 "true" | "yes" => Ok(Some(true)),
@@ -147,7 +147,7 @@ impl Given {
 
     /// Whole seconds of the string.
     pub(super) fn seconds(&mut self, section: &mut Section<'_>, key: &'static str) -> Result<Option<u64>, ConfigError> {
-        let Some((name, value)) = self.from_string(section, key)? else {
+        let Some((name, value)) = self.taken(section, key)? else {
             return Ok(None);
         };
         match value.parse::<u64>() {

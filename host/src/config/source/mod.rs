@@ -152,6 +152,16 @@ impl SourceSettings {
 }
 
 #[cfg(test)]
+impl SourceSettings {
+    /// The settings of these keys.
+    pub(crate) fn for_test(keys: &str) -> SourceSettings {
+        let table: toml::Table = keys.parse().unwrap();
+        let section = Section::new("source", &table);
+        SourceSettings::parse(section, Path::new("/"), Secrets::Resolve, &mut Vec::new()).unwrap()
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -114,7 +114,7 @@ pub(super) fn parse(
 /// `true`, `false` or `"strict"`; in a connection string also `Mandatory` and `Optional`.
 fn encrypt(section: &mut Section<'_>, given: &mut Given) -> Result<Encrypt, ConfigError> {
     let wrong = "must be true, false or \"strict\"";
-    if let Some((name, value)) = given.from_string(section, "encrypt")? {
+    if let Some((name, value)) = given.taken(section, "encrypt")? {
         return match value.to_lowercase().as_str() {
             "true" | "yes" | "mandatory" => Ok(Encrypt::All),
             "false" | "no" | "optional" => Ok(Encrypt::Login),

@@ -69,9 +69,17 @@ impl ServerTls {
         let (certificate, authority_pem) = if options.signed {
             let authority_key = KeyPair::generate().map_err(io::Error::other)?;
             let mut authority = CertificateParams::default();
+            // A name of its own: a client looks authorities up by name.
+            let name: String = authority_key
+                .public_key_raw()
+                .iter()
+                .skip(1)
+                .take(8)
+                .map(|b| format!("{b:02x}"))
+                .collect();
             authority
                 .distinguished_name
-                .push(DnType::CommonName, "mssql-sim authority");
+                .push(DnType::CommonName, format!("mssql-sim authority {name}"));
             authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
             authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
             let pem = authority.self_signed(&authority_key).map_err(io::Error::other)?.pem();
