@@ -234,7 +234,7 @@ fn slice(text: &str, from: i64, length: i64) -> String {
     text.chars()
         .filter(|c| {
             let here = at;
-            at += units_of(c) as i64;
+            at += units_of(*c) as i64;
             here >= from && here < to
         })
         .collect()
