@@ -3,7 +3,7 @@
 use super::Func;
 use crate::{
     error::{SqlResult, sql_error},
-    types::{Like, as_lone_unit, convert, fold, lone_unit},
+    types::{Like, as_lone_unit, convert, fold, lone_unit, units_of},
     value::{Length, SqlType, Value},
 };
 
@@ -224,7 +224,7 @@ fn units(text: &str) -> i64 {
     if text.is_ascii() {
         text.len() as i64
     } else {
-        text.encode_utf16().count() as i64
+        text.chars().map(units_of).sum::<usize>() as i64
     }
 }
 
@@ -234,7 +234,7 @@ fn slice(text: &str, from: i64, length: i64) -> String {
     text.chars()
         .filter(|c| {
             let here = at;
-            at += c.len_utf16() as i64;
+            at += units_of(*c) as i64;
             here >= from && here < to
         })
         .collect()
