@@ -63,7 +63,9 @@ impl Session {
             binder.params = row.iter().map(encode).collect();
             let scope = Scope::new(vec![row_of(table)], None);
             let bound = binder.expr(&parse_expression(text)?, &scope)?;
-            let sql = format!("SELECT {}", binder.emit(&bound));
+            // SQLite counts parameters up to the highest that is used, and has to meet all of them.
+            let all = row.len();
+            let sql = format!("SELECT {} WHERE ?{all} IS ?{all}", binder.emit(&bound));
             let made = collect(&self.conn, &binder, &sql, &[bound.ty])?;
             row[at] = made.into_iter().flatten().next().unwrap_or(Value::Null);
         }
