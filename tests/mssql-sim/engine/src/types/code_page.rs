@@ -179,10 +179,10 @@ fn split_suffix(upper: &str) -> (String, Vec<&str>) {
 /// The flags of a suffix; `None` without one, which no collation is.
 fn flags(suffix: &[&str]) -> Option<u32> {
     let has = |part: &str| suffix.contains(&part);
-    let version = match suffix.first()? {
-        &"90" => 1 << 28,
-        &"100" => 2 << 28,
-        &"140" => 3 << 28,
+    let version = match *suffix.first()? {
+        "90" => 1 << 28,
+        "100" => 2 << 28,
+        "140" => 3 << 28,
         _ => 0,
     };
     let utf8 = if has("UTF8") { UTF8 } else { 0 };
