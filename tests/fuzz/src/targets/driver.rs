@@ -23,13 +23,13 @@ const PATIENCE: Duration = Duration::from_millis(1500);
 /// Messages that the server sends before it answers the query: prelogin and login.
 const BEFORE_ANSWER: usize = 2;
 
+// Not xml and json: the driver fills as many bytes as their first length says, up to 2 GiB, before it reads any.
 const TABLE: &str = "CREATE TABLE dbo.t (id int NOT NULL PRIMARY KEY, b bit, s smallint, n bigint, f float, d decimal(38,10), \
      m money, dt date, d2 datetime2(7), o datetimeoffset(7), v varchar(40) COLLATE Japanese_CI_AS, w nvarchar(max), \
-     x varbinary(max), g uniqueidentifier, tx text, im image, xm xml, js json, ve vector(2), tm time(3), sd smalldatetime, \
-     od datetime)";
+     x varbinary(max), g uniqueidentifier, tx text, im image, ve vector(2), tm time(3), sd smalldatetime, od datetime)";
 const ROW: &str = "1, -7, 9e9, 0.5, 12345.6789, -0.01, '2024-02-29', '2024-02-29T12:00:00.1234567', \
-     '2024-02-29T12:00:00+02:00', N'日本', N'日本😀', 0x00FF, '6F9619FF-8B86-D011-B42D-00C04FC964FF', 'text', 0xFFD8, N'<a/>', \
-     N'[1]', N'[1,2]', '12:34:56.789', '2024-02-29T12:34:00', '2024-02-29T12:34:56.789'";
+     '2024-02-29T12:00:00+02:00', N'日本', N'日本😀', 0x00FF, '6F9619FF-8B86-D011-B42D-00C04FC964FF', 'text', 0xFFD8, N'[1,2]', \
+     '12:34:56.789', '2024-02-29T12:34:00', '2024-02-29T12:34:56.789'";
 
 /// What is changed of the answer, byte by byte: three bytes of input each, two of the place and one of the value.
 static CHANGES: Mutex<Vec<u8>> = Mutex::new(Vec::new());
@@ -87,8 +87,6 @@ async fn read(address: SocketAddr) -> Result<u64> {
         DataType::Utf8,
         DataType::Utf8,
         DataType::Binary,
-        DataType::Utf8,
-        DataType::Utf8,
         DataType::Utf8,
         DataType::Utf8,
         local.clone(),
