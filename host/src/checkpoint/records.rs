@@ -159,6 +159,17 @@ pub struct SourceSeen {
     pub begins: Vec<Begin>,
 }
 
+impl SourceSeen {
+    /// As the last record of a stream has it. DDL from before the position that an older sluice recorded is not told of.
+    pub fn of(last: Option<&CommitRecord>) -> SourceSeen {
+        let mut seen = last.and_then(|record| record.source.clone()).unwrap_or_default();
+        if seen.ddl.is_none() {
+            seen.ddl = last.and_then(CommitRecord::position).map(|position| position.lsn);
+        }
+        seen
+    }
+}
+
 /// Where a capture instance begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Begin {

@@ -69,9 +69,10 @@ enum Credential {
 
 /// Logs in with tiberius. Where the server sends the login on, it is followed.
 pub(super) async fn tiberius(settings: &SourceSettings) -> Result<TiberiusClient, SourceError> {
+    // A command or an endpoint that brings a token has a deadline of its own.
+    let mut credential = Credential::get(settings).await?;
     within(settings, async {
         let first = target(settings).await?;
-        let mut credential = Credential::get(settings).await?;
         let mut routed = tiberius_routed(settings, &first, &credential).await;
         if credential.was_refused(&routed) {
             credential = Credential::renew(settings).await?;
@@ -93,6 +94,7 @@ pub(super) async fn tiberius(settings: &SourceSettings) -> Result<TiberiusClient
 
 /// Logs in with mssql-tds, which follows a server that sends the login on by itself.
 pub(super) async fn mssql_tds(settings: &SourceSettings) -> Result<TdsClient, SourceError> {
+    let mut credential = Credential::get(settings).await?;
     within(settings, async {
         let mut target = target(settings).await?;
         // Each server has its own certificate, so the one that is checked must be that of the last.
@@ -101,7 +103,6 @@ pub(super) async fn mssql_tds(settings: &SourceSettings) -> Result<TdsClient, So
         {
             target = routed;
         }
-        let mut credential = Credential::get(settings).await?;
         let mut made = mssql_tds_at(settings, &target, &credential).await;
         if credential.was_refused(&made) {
             credential = Credential::renew(settings).await?;

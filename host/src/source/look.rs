@@ -36,8 +36,9 @@ pub struct Ddl {
     pub changed_a_type: bool,
 }
 
-/// Looks at a table that was opened as `known`.
-pub async fn look(asker: &mut Asker, known: &SourceTable) -> Result<TableLook, SourceError> {
+/// Looks at a table that was opened as `known`, on a server that has at least the commits up to `max_lsn`: a copy that lags does
+/// not know of an instance yet.
+pub async fn look(asker: &mut Asker, known: &SourceTable, max_lsn: Lsn) -> Result<TableLook, SourceError> {
     let sets = match asker.batch(&question(known), DOING).await {
         Ok(sets) => sets,
         Err(error) if error.kind() == ErrorKind::Retryable => return Err(error),
@@ -59,6 +60,16 @@ pub async fn look(asker: &mut Asker, known: &SourceTable) -> Result<TableLook, S
     };
     // The driver loses empty result sets between others, so each row says by its columns and its instance what it is about.
     let rows: Vec<Row> = sets.into_iter().flatten().collect();
+    let newest = match rows.iter().find(|row| has(row, "max_lsn")) {
+        Some(row) => ask::lsn(row, 0, DOING)?,
+        None => None,
+    };
+    if newest < Some(max_lsn) {
+        return Err(SourceError::Broken {
+            doing: DOING.to_owned(),
+            reason: "another server answers, whose max_lsn is lower".to_owned(),
+        });
+    }
     let of = |column: &'static str| rows.iter().filter(move |row| has(row, column));
     let mut instances = from_first_known(table::in_order(of("create_date"))?, known);
     for instance in &mut instances {
@@ -94,7 +105,8 @@ fn is_about(row: &Row, instance: &CaptureInstance) -> bool {
 }
 
 fn question(known: &SourceTable) -> String {
-    let mut question = table::help(&known.schema, &known.table);
+    let mut question = "SELECT sys.fn_cdc_get_max_lsn() AS [max_lsn]; ".to_owned();
+    question.push_str(&table::help(&known.schema, &known.table));
     for instance in &known.instances {
         question.push_str("; ");
         question.push_str(&table::captured_columns(&instance.name));
@@ -138,33 +150,47 @@ fn entry(row: &Row) -> Result<Ddl, SourceError> {
     })
 }
 
-/// A statement in one line with `…` for each of its text and number literals, but for the numbers of types.
+/// A statement in one line, without comments, and with `…` for each of its literals: text, and numbers that a DEFAULT, a CHECK
+/// or a computed column has.
 fn without_literals(statement: &str) -> String {
     let mut out = String::with_capacity(statement.len());
     let mut rest = statement.chars().peekable();
-    let mut depth_after_default = None;
+    // How deep the brackets are in which an expression began that can hold values.
+    let mut expression = None;
     let mut depth = 0usize;
     let mut word = String::new();
     while let Some(character) = rest.next() {
+        if !is_of_word(character) {
+            if matches!(word.as_str(), "DEFAULT" | "CHECK" | "AS") {
+                expression = Some(depth);
+            }
+            word.clear();
+        }
         match character {
             '\'' => {
-                // `''` inside a literal is a quote.
-                while let Some(inner) = rest.next() {
-                    if inner == '\'' && rest.next_if_eq(&'\'').is_none() {
-                        break;
-                    }
-                }
+                skip_quoted(&mut rest, '\'');
+                out.push('…');
+            }
+            // With QUOTED_IDENTIFIER OFF, text.
+            '"' if expression.is_some() => {
+                skip_quoted(&mut rest, '"');
                 out.push('…');
             }
             '[' | '"' => {
-                let close = if character == '[' { ']' } else { '"' };
+                let name = skip_quoted(&mut rest, if character == '[' { ']' } else { '"' });
                 out.push(character);
+                out.push_str(&name);
+            }
+            '-' if rest.next_if_eq(&'-').is_some() => while rest.next_if(|next| *next != '\n').is_some() {},
+            '/' if rest.next_if_eq(&'*').is_some() => {
+                let mut before = ' ';
                 for inner in rest.by_ref() {
-                    out.push(inner);
-                    if inner == close {
+                    if before == '*' && inner == '/' {
                         break;
                     }
+                    before = inner;
                 }
+                space(&mut out);
             }
             '(' => {
                 depth += 1;
@@ -172,41 +198,53 @@ fn without_literals(statement: &str) -> String {
             }
             ')' => {
                 depth = depth.saturating_sub(1);
-                if depth_after_default.is_some_and(|opened| depth < opened) {
-                    depth_after_default = None;
-                }
+                expression = expression.filter(|began| depth >= *began);
                 out.push(character);
             }
             ',' => {
-                if depth_after_default == Some(depth) {
-                    depth_after_default = None;
-                }
+                expression = expression.filter(|began| depth > *began);
                 out.push(character);
             }
-            digit if depth_after_default.is_some() && digit.is_ascii_digit() && word.is_empty() => {
-                while rest
-                    .next_if(|next| next.is_ascii_alphanumeric() || matches!(next, '.' | '+' | '-'))
-                    .is_some()
-                {}
+            digit if expression.is_some() && digit.is_ascii_digit() && word.is_empty() => {
+                while rest.next_if(|next| is_of_word(*next) || *next == '.').is_some() {}
                 out.push('…');
             }
-            space if space.is_whitespace() => {
-                if !out.ends_with(' ') && !out.is_empty() {
-                    out.push(' ');
+            blank if blank.is_whitespace() => space(&mut out),
+            other => {
+                if is_of_word(other) {
+                    word.push(other.to_ascii_uppercase());
                 }
+                out.push(other);
             }
-            other => out.push(other),
-        }
-        if character.is_alphanumeric() || character == '_' {
-            word.push(character.to_ascii_uppercase());
-        } else {
-            if matches!(word.as_str(), "DEFAULT" | "CHECK" | "AS") {
-                depth_after_default = Some(depth.saturating_sub(usize::from(character == '(')));
-            }
-            word.clear();
         }
     }
-    out.trim_end().to_owned()
+    out.trim().to_owned()
+}
+
+fn is_of_word(character: char) -> bool {
+    character.is_alphanumeric() || character == '_'
+}
+
+/// One blank, where there is none.
+fn space(out: &mut String) {
+    if !out.ends_with(' ') {
+        out.push(' ');
+    }
+}
+
+/// Takes everything up to and with a closing mark, which stands doubled inside; what was taken.
+fn skip_quoted(rest: &mut std::iter::Peekable<std::str::Chars<'_>>, close: char) -> String {
+    let mut taken = String::new();
+    while let Some(inner) = rest.next() {
+        taken.push(inner);
+        if inner == close {
+            match rest.next_if_eq(&close) {
+                Some(doubled) => taken.push(doubled),
+                None => break,
+            }
+        }
+    }
+    taken
 }
 
 #[cfg(test)]

@@ -139,14 +139,15 @@ fn same_instant(local_micros: i64, commit_ts: UtcMicros) -> bool {
 /// and loses the oldest first, so it tells as long as it has the position's own.
 pub async fn is_nothing_between(asker: &mut Asker, position: Lsn, min_lsn: Lsn) -> Result<bool, SourceError> {
     let mut question = Query::new(
-        "SELECT TOP (2) [start_lsn] FROM [cdc].[lsn_time_mapping] \
+        "SELECT TOP (2) [start_lsn], sys.fn_cdc_get_max_lsn() FROM [cdc].[lsn_time_mapping] \
          WHERE [start_lsn] >= @P1 AND [start_lsn] < @P2 ORDER BY [start_lsn]",
     );
     question.bind(position.0.to_vec());
     question.bind(min_lsn.0.to_vec());
     let rows = asker.bound(question, DOING).await?;
     match rows.as_slice() {
-        [only] => Ok(ask::lsn(only, 0, DOING)? == Some(position)),
+        // A copy that lags has not got there.
+        [only] => Ok(ask::lsn(only, 0, DOING)? == Some(position) && ask::lsn(only, 1, DOING)? >= Some(min_lsn)),
         _ => Ok(false),
     }
 }
@@ -180,6 +181,12 @@ pub async fn skip_to(
     let repeated_before = repeated(asker, clock, &[(lsn, local)]).await?;
     let end = utc(vec![(lsn, local)], &repeated_before, after).map_or(UtcMicros(0), |(_, at)| at);
     let end = Offset { lsn, commit_ts: end };
+    if after.is_some_and(|after| end.lsn < after.lsn) {
+        return Err(SourceError::Broken {
+            doing: DOING.to_owned(),
+            reason: "another server answers, which does not know the position".to_owned(),
+        });
+    }
     let repeated_next = repeated(asker, clock, &next).await?;
     Ok(Skipped {
         end,

@@ -1,7 +1,7 @@
 //! One poller for the whole database: how far capture is, and which tables moved. An idle table costs a line of one
 //! statement, and no connection.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,6 +41,8 @@ pub struct Poll {
     pub clock: Clock,
     /// What it showed, in UTC.
     pub server_now: UtcMicros,
+    /// For how long `max` has not moved, as far as this process saw.
+    pub still_for: Duration,
     /// Round trip of the shortest statement, in milliseconds.
     pub rtt_ms: f64,
     /// The capture instances of the database, and up to which commit that list is whole.
@@ -57,8 +59,9 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// The instances of a table, in the order in which they take over: name, and whether it is known where each begins.
-    pub fn of(&self, schema: &str, table: &str) -> Vec<(CaptureInstance, bool)> {
+    /// The instances of a table, in the order in which they take over: name, when it was made, and whether it is known where
+    /// it begins.
+    pub fn of(&self, schema: &str, table: &str) -> Vec<(CaptureInstance, i64, bool)> {
         let of_table = |listed: &&Listed| listed.schema == schema && listed.table == table;
         let mut instances: Vec<_> = self
             .instances
@@ -69,7 +72,7 @@ impl Listing {
         table::sort(&mut instances);
         instances
             .into_iter()
-            .map(|instance| (instance.name.clone(), instance.start_lsn.is_some()))
+            .map(|instance| (instance.name.clone(), instance.created, instance.start_lsn.is_some()))
             .collect()
     }
 }
@@ -113,6 +116,7 @@ impl Poll {
         Poll {
             number: 1,
             server_now: max.commit_ts,
+            still_for: Duration::ZERO,
             max,
             clock: Clock::Fixed(0),
             listed: Listing {
@@ -140,7 +144,8 @@ pub struct Registration {
 
 #[derive(Default)]
 struct Shared {
-    tables: Mutex<BTreeSet<CaptureInstance>>,
+    /// How many streams ask about each: two can read one instance.
+    tables: Mutex<BTreeMap<CaptureInstance, usize>>,
     /// A table joined since the instances were listed.
     joined: AtomicBool,
     wake: Notify,
@@ -155,6 +160,7 @@ impl Poller {
         let clock = ServerClock {
             zone,
             repeated: Repeated::default(),
+            moved: None,
         };
         let asker = Asker::new(settings);
         tokio::spawn(run(asker, clock, interval, sender, Arc::clone(&shared), stop.clone()));
@@ -163,7 +169,7 @@ impl Poller {
 
     /// Asks about this table too, from now on. The name is spelled as the server has it.
     pub fn register(&self, capture_instance: CaptureInstance) -> Registration {
-        self.shared.lock().insert(capture_instance.clone());
+        *self.shared.lock().entry(capture_instance.clone()).or_default() += 1;
         self.shared.joined.store(true, Ordering::Release);
         self.shared.wake.notify_one();
         Registration {
@@ -179,15 +185,21 @@ impl Poller {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<CaptureInstance>> {
-        // A panic while a plain set was changed leaves a usable set.
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<CaptureInstance, usize>> {
+        // A panic while a plain map was changed leaves a usable map.
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.shared.lock().remove(&self.capture_instance);
+        let mut tables = self.shared.lock();
+        if let Some(streams) = tables.get_mut(&self.capture_instance) {
+            *streams -= 1;
+            if *streams == 0 {
+                tables.remove(&self.capture_instance);
+            }
+        }
     }
 }
 
@@ -212,7 +224,7 @@ async fn run(
         // Before the tables are taken: one that joins in between is listed with the next poll.
         let joined = shared.joined.swap(false, Ordering::AcqRel);
         list.is_old |= joined;
-        let tables: Vec<CaptureInstance> = shared.lock().iter().cloned().collect();
+        let tables: Vec<CaptureInstance> = shared.lock().keys().cloned().collect();
         let pause = match poll(&mut asker, &mut clock, &mut list, &tables, number + 1).await {
             Ok(poll) => {
                 number += 1;
@@ -221,6 +233,8 @@ async fn run(
                 interval
             }
             Err(error) => {
+                // What it listed may be of a server that lags.
+                list.is_old = true;
                 failures = failures.saturating_add(1);
                 tracing::debug!(failures, %error, "poll failed");
                 sender.send_replace(PollState::Failing(Arc::new(error), failures));
@@ -240,9 +254,22 @@ struct ServerClock {
     zone: Zone,
     /// Where second passes begin of hours that polls fell into.
     repeated: Repeated,
+    /// The newest `max_lsn`, and since when.
+    moved: Option<(Lsn, Instant)>,
 }
 
 impl ServerClock {
+    /// For how long it has been this one.
+    fn still_for(&mut self, max_lsn: Lsn) -> Duration {
+        match self.moved {
+            Some((known, since)) if known == max_lsn => since.elapsed(),
+            _ => {
+                self.moved = Some((max_lsn, Instant::now()));
+                Duration::ZERO
+            }
+        }
+    }
+
     /// The time of a commit in UTC. In a repeated hour, the server is asked which pass it is.
     async fn instant(
         &mut self,
@@ -352,6 +379,7 @@ async fn poll(
         max,
         listed,
         clock,
+        still_for: server.still_for(max_lsn),
         server_now,
         rtt_ms,
         tables: seen,

@@ -43,7 +43,7 @@ pub struct SourceInstance {
     /// Whether its change table has `__$command_id`, which some builds of SQL Server 2016 lack.
     pub has_command_id: bool,
     /// When it was made, on the server's clock.
-    pub(super) created: i64,
+    pub(crate) created: i64,
     /// The names of the key's columns, in order.
     pub(super) key: Vec<String>,
     /// The gating role, if there is one.

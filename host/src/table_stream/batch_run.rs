@@ -65,18 +65,25 @@ impl OpenTable {
         self.execute(planned, times, Seen::default(), timing, true).await
     }
 
-    /// Plans the batch that begins at `from` and runs it.
+    /// Plans the batch that begins at `from` and runs it; where there is no change, the position moves.
     pub(super) async fn run_range(&mut self, from: Lsn, max: Offset, poll: &Poll) -> Result<(), StreamError> {
+        if !self.run_up_to(from, max.lsn, poll).await? {
+            self.advance_idle(max);
+        }
+        Ok(())
+    }
+
+    /// Plans the batch that begins at `from` and ends at most at `to`, and runs it. Whether there was a change.
+    pub(super) async fn run_up_to(&mut self, from: Lsn, to: Lsn, poll: &Poll) -> Result<bool, StreamError> {
         let mut timing = Timing::start();
         let ddl = self.look().await?;
-        let plan = self.plan(from, max, poll).await?;
+        let plan = self.plan(from, to, poll).await?;
         timing.plan = timing.started.elapsed();
         if let Some(first) = &self.first_change {
             first.expect(&self.source, plan.as_ref().map(|plan| plan.first))?;
         }
         let Some(plan) = plan else {
-            self.advance_idle(max);
-            return Ok(());
+            return Ok(false);
         };
         let ranges: Vec<InstanceRange> = plan
             .parts
@@ -99,13 +106,13 @@ impl OpenTable {
         self.execute(planned, plan.commit_times, self.seen(poll), timing, false)
             .await?;
         self.rows_per_commit = Some((self.summary.rows - before) as f64 / commits.max(1) as f64);
-        Ok(())
+        Ok(true)
     }
 
-    async fn plan(&mut self, from: Lsn, max: Offset, poll: &Poll) -> Result<Option<RangePlan>, StreamError> {
+    async fn plan(&mut self, from: Lsn, to: Lsn, poll: &Poll) -> Result<Option<RangePlan>, StreamError> {
         let wanted = Wanted {
             from,
-            to: max.lsn,
+            to,
             after: self.position,
         };
         let limits = RangeLimits {

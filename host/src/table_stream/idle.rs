@@ -14,6 +14,8 @@ use super::tally::Tally;
 impl OpenTable {
     /// No change of this table up to here.
     pub(super) fn advance_idle(&mut self, to: Offset) {
+        // DDL from before the stream's beginning is not its own.
+        self.seen_source.ddl.get_or_insert(to.lsn);
         let floor = self.position.map_or(to.commit_ts, |position| position.commit_ts);
         self.position = Some(Offset {
             lsn: to.lsn,
@@ -41,7 +43,7 @@ impl OpenTable {
     fn nothing_told(&self) -> Told {
         Told {
             events: Vec::new(),
-            seen: self.seen_source.clone(),
+            seen: self.seen_now(),
         }
     }
 

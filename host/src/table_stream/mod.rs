@@ -46,7 +46,7 @@ use crate::report::{Event, TableSummary};
 use crate::retry;
 use crate::source::{AskPool, Catalog, Poll, PollState, Poller, Registration, StreamPool};
 use crate::transform::{Engine, KeyRing};
-use crate::verdict::VerdictWriter;
+use crate::verdict::{TableStatus, VerdictUpdate, VerdictWriter};
 
 pub(crate) use course::{Course, plugin_name};
 pub use error::StreamError;
@@ -101,7 +101,13 @@ pub async fn run_table(shared: Arc<Shared>, settings: TableSettings) -> Result<T
     let mut before: Option<TableSummary> = None;
     let mut reopened = Reopened::default();
     loop {
-        let mut table = match open_table(&shared, &settings).await? {
+        let opened = open_table(&shared, &settings).await;
+        if let (Err(error), Some(_)) = (&opened, &before)
+            && !matches!(error, StreamError::TakenOver { .. })
+        {
+            tell_failed(&shared, &settings).await;
+        }
+        let mut table = match opened? {
             Some(table) => table,
             None => return Ok(before.unwrap_or_else(|| open::summary(&settings, Vec::new()))),
         };
@@ -156,6 +162,21 @@ impl Reopened {
         }
         self.times += 1;
         self.times <= Reopened::MOST
+    }
+}
+
+/// Has the control table say that a table stopped which could not be opened again.
+async fn tell_failed(shared: &Shared, settings: &TableSettings) {
+    let update = VerdictUpdate {
+        table_name: settings.target.display().to_string(),
+        end: None,
+        status: TableStatus::Failed,
+        granularity: settings.granularity,
+        open_quarantined: None,
+    };
+    // The error that stopped the table is the one to report.
+    if let Ok(verdicts) = shared.verdicts_of(settings) {
+        let (_, _) = tokio::join!(verdicts.advance(update), verdicts.flush());
     }
 }
 

@@ -59,7 +59,7 @@ pub(super) struct OpenTable {
     /// The newest batch with rows that is done.
     pub(super) last_with_rows: Option<BatchId>,
     /// The source's `max_lsn`, as of the newest poll.
-    known_max: Option<Lsn>,
+    pub(super) known_max: Option<Lsn>,
     /// What the control table was told last.
     pub(super) status: Option<TableStatus>,
     /// An earlier run planned this batch and did not end it.
@@ -200,10 +200,7 @@ impl OpenTable {
                 })
                 .collect(),
             parts: settings.reading.num_partitions.resolve(shared.limits.connections),
-            seen_source: last
-                .as_ref()
-                .and_then(|record| record.source.clone())
-                .unwrap_or_default(),
+            seen_source: SourceSeen::of(last.as_ref()),
             rows_per_commit: None,
             floor: None,
             stalled: false,
@@ -328,7 +325,8 @@ impl OpenTable {
 
     /// Notes how far the source is.
     pub(super) fn saw(&mut self, poll: &Poll) {
-        self.known_max = Some(poll.max.lsn);
+        // Positions without rows move only as far as all instances are known.
+        self.known_max = Some(poll.max.lsn.min(poll.listed.up_to.lsn));
         self.stalled = self.is_stalled(poll);
     }
 

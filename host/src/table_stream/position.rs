@@ -146,6 +146,7 @@ impl Bearings<'_> {
         };
         match self.position {
             Some(position) if known.lsn <= position.lsn => Ok(Next::Nothing),
+            _ if known.lsn < from => Ok(Next::Nothing),
             _ => Ok(Next::Idle(known)),
         }
     }

@@ -68,8 +68,17 @@ impl OpenTable {
 
     /// As [`Shared::pause`]; zeros for the low end are explained first, as a missing grant does not mend itself.
     pub(super) async fn pause(&self, error: StreamError, failures: &mut u32) -> Result<(), StreamError> {
-        let zeros = matches!(&error, StreamError::Source(source) if matches!(**source, SourceError::NotReached { .. }));
-        let error = if zeros { self.explain_zeros().await } else { error };
+        let zeros = match &error {
+            StreamError::Source(source) => match &**source {
+                SourceError::NotReached { capture_instance } => Some(capture_instance.clone()),
+                _ => None,
+            },
+            _ => None,
+        };
+        let error = match zeros {
+            Some(instance) => self.explain_zeros(&instance).await,
+            None => error,
+        };
         self.shared
             .pause(&self.settings.capture_instance, error, failures)
             .await
@@ -94,7 +103,7 @@ impl OpenTable {
         unreached.looked = now;
         let mut failures = 0;
         loop {
-            let error = self.explain_zeros().await;
+            let error = self.explain_zeros(self.instance_in_force()).await;
             match &error {
                 StreamError::Source(source) if matches!(**source, SourceError::NotReached { .. }) => {
                     if once && unreached.since.elapsed() >= CAPTURE_PATIENCE {
@@ -113,13 +122,10 @@ impl OpenTable {
         }
     }
 
-    async fn explain_zeros(&self) -> StreamError {
+    async fn explain_zeros(&self, instance: &CaptureInstance) -> StreamError {
         let explained = async {
             let mut asker = self.shared.asks.get().await?;
-            self.shared
-                .catalog
-                .explain_zeros(&mut asker, self.instance_in_force())
-                .await
+            self.shared.catalog.explain_zeros(&mut asker, instance).await
         };
         match explained.await {
             Ok(error) | Err(error) => error.into(),

@@ -29,7 +29,7 @@ impl OpenTable {
         let TableLook { table, ddl } = self
             .retried(|| async {
                 let mut asker = self.shared.asks.get().await?;
-                Ok(look(&mut asker, &self.source).await?)
+                Ok(look(&mut asker, &self.source, self.known_max.unwrap_or(Lsn::ZERO)).await?)
             })
             .await?;
         if !table.is_same(&self.source) {
@@ -73,12 +73,12 @@ impl OpenTable {
             .source
             .instances
             .iter()
-            .map(|instance| (instance.name.clone(), instance.start_lsn.is_some()))
+            .map(|instance| (instance.name.clone(), instance.created, instance.start_lsn.is_some()))
             .collect();
         // Those that the stream has behind it.
         if let Some(at) = listed
             .iter()
-            .position(|(name, _)| Some(name) == known.first().map(|(name, _)| name))
+            .position(|(name, ..)| Some(name) == known.first().map(|(name, ..)| name))
         {
             listed.drain(..at);
         }
@@ -108,9 +108,15 @@ impl OpenTable {
 
     /// The newest DDL that is told of, or that lies before the stream. `None` at the very beginning.
     fn told_of(&self) -> Option<Lsn> {
-        self.seen_source
-            .ddl
-            .or_else(|| self.position.map(|position| position.lsn))
+        self.seen_source.ddl
+    }
+
+    /// What is told of the source, and what is known of it.
+    pub(super) fn seen_now(&self) -> SourceSeen {
+        SourceSeen {
+            begins: self.source.begins(),
+            ..self.seen_source.clone()
+        }
     }
 
     /// The events of a batch with these parts, which begins at `first` and ends at `end`.

@@ -24,6 +24,14 @@ impl OpenTable {
             },
             _ => return Ok(false),
         };
+        // What nobody captured left no entry: the instance has to be one that had begun by then.
+        let next = self.source.in_force(position.next());
+        if self.source.instances[next]
+            .start_lsn
+            .is_none_or(|start| start > position.next())
+        {
+            return Ok(false);
+        }
         let nothing = self
             .retried(|| async {
                 let mut asker = self.shared.asks.get().await?;
@@ -52,15 +60,9 @@ impl OpenTable {
         }
     }
 
-    async fn skip(&mut self, from: Lsn, min_lsn: Lsn, poll: &Poll) -> Result<(), StreamError> {
+    /// `lost` is the first LSN that a read wanted and did not find, of an instance that begins with `min_lsn` now.
+    async fn skip(&mut self, lost: Lsn, min_lsn: Lsn, poll: &Poll) -> Result<(), StreamError> {
         let timing = Timing::start();
-        let clock = poll.clock;
-        let skipped = self
-            .retried(|| async {
-                let mut asker = self.shared.asks.get().await?;
-                Ok(skip_to(&mut asker, min_lsn, clock, self.position).await?)
-            })
-            .await?;
         // A batch that was planned over the gap is given up; bronze may have it all the same.
         if let Some(open) = &self.open_batch {
             let attempt = open.attempt + 1;
@@ -79,16 +81,43 @@ impl OpenTable {
             // The change that the plan found is lost with the rest.
             self.first_change = None;
         }
+        // The whole of that instance's part is lost up to `min_lsn`, whichever part of it was read first.
+        let instance = self.source.in_force(lost);
+        let begins = self.source.instances[instance].start_lsn.unwrap_or(Lsn::ZERO);
+        let next = self.position.map(|position| position.lsn.next());
+        let from = match next {
+            Some(next) if instance == self.source.in_force(next) => next,
+            Some(_) => begins,
+            None => lost,
+        };
+        // What the instance before it has is still there.
+        if let Some(next) = next.filter(|next| *next < from)
+            && self.run_up_to(next, from.previous(), poll).await?
+        {
+            return Ok(());
+        }
+        // The instance after it has its own.
+        let up_to = self.source.instances[instance + 1..]
+            .iter()
+            .filter_map(|later| later.start_lsn)
+            .fold(min_lsn, Lsn::min);
+        let clock = poll.clock;
+        let skipped = self
+            .retried(|| async {
+                let mut asker = self.shared.asks.get().await?;
+                Ok(skip_to(&mut asker, up_to, clock, self.position).await?)
+            })
+            .await?;
         let lost_from = self.position.map(|position| position.commit_ts);
         let message = format!(
-            "changes from {from} up to {min_lsn} are lost and were skipped (on_data_loss = \"skip\"): they were cleaned up \
+            "changes from {from} up to {up_to} are lost and were skipped (on_data_loss = \"skip\"): they were cleaned up \
              before they were read (CDC retention). Bronze has a gap there, which the facts record as data_skipped"
         );
         let event = FactsRow {
             app_id: self.settings.app_id.0.clone(),
             event: Some("data_skipped".to_owned()),
             min_lsn: Some(from),
-            max_lsn: Some(min_lsn.previous()),
+            max_lsn: Some(up_to.previous()),
             lost_from_ts: lost_from,
             lost_to_ts: skipped.next_ts,
             end_lsn: Some(skipped.end.lsn),
@@ -100,7 +129,7 @@ impl OpenTable {
         };
         let told = Told {
             events: vec![event],
-            seen: self.seen_source.clone(),
+            seen: self.seen_now(),
         };
         let planned = self.pin(from, skipped.end, Vec::new(), clock, told);
         self.expect_not_taken_over().await?;

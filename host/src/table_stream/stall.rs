@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::clock::Clock;
 use crate::facts::FactsRow;
 use crate::lsn::UtcMicros;
 use crate::report::Event;
@@ -15,7 +16,12 @@ use super::schema::Told;
 impl OpenTable {
     /// Whether capture stands still, by the server's own clock.
     pub(super) fn is_stalled(&self, poll: &Poll) -> bool {
-        lag(poll) > self.settings.reading.capture_stalled_after
+        let still = match poll.clock {
+            Clock::Zone(_) => lag(poll),
+            // Around a change of a clock whose zone is not known, times are off by it.
+            Clock::Fixed(_) => poll.still_for,
+        };
+        still > self.settings.reading.capture_stalled_after
     }
 
     /// Records that capture stopped or goes on, when it did since this was recorded last.
@@ -59,7 +65,7 @@ impl OpenTable {
         };
         let mut told = Told {
             events: vec![row],
-            seen: self.seen_source.clone(),
+            seen: self.seen_now(),
         };
         told.seen.stalled = stalled;
         self.record_idle(self.seen(poll), told).await

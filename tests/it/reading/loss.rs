@@ -109,3 +109,56 @@ async fn a_skip_that_is_killed_before_its_record_is_told_once() {
         assert_eq!(events(&project, "data_skipped").len(), 1, "{failpoint}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_older_instance_still_has_is_read_before_the_gap_of_the_newer_one() {
+    let (server, mut project) = set_up().await;
+    insert(&server, 2..=3).await;
+    server
+        .exec("sales", "ALTER TABLE dbo.t ADD note nvarchar(20) NULL")
+        .await;
+    super::second_instance(&server, "dbo_t_v2").await;
+    for id in 4..=6 {
+        server
+            .exec(
+                "sales",
+                &format!("INSERT INTO dbo.t VALUES ({id}, N'v{id}', N'note {id}')"),
+            )
+            .await;
+    }
+    let begin = lsn(&server, "SELECT sys.fn_cdc_get_min_lsn(N'dbo_t_v2')").await;
+    // A run that knows where the second instance begins, and stops before it.
+    project.edit(
+        "on_data_loss = \"skip\"",
+        "on_data_loss = \"skip\"\nmax_commits_per_batch = 1",
+    );
+    assert!(project.kill_at("after-verdict"));
+    server.cleanup("sales", "dbo_t_v2", NEWEST).await;
+    let run = project.once().ok();
+    assert_eq!(skipped(&run), 1, "{}", run.stdout);
+    assert_eq!(bronze(&project).numbers("id"), [1, 2, 3, 6]);
+    let gaps = events(&project, "data_skipped");
+    assert_eq!(gaps.len(), 1);
+    assert_eq!(gaps[0].1, Some(begin), "{gaps:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_that_was_made_anew_on_a_quiet_database_is_loss() {
+    let server = sales(&["t"]).await;
+    insert(&server, 1..=1).await;
+    let project = Project::new(&server, "sales").table("dbo_t", "");
+    project.once().ok();
+    server
+        .exec(
+            "sales",
+            "EXEC sys.sp_cdc_disable_table @source_schema = N'dbo', @source_name = N't', @capture_instance = N'all'; \
+             UPDATE dbo.t SET v = N'nobody saw this'; \
+             EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N't', @role_name = NULL",
+        )
+        .await;
+    server.grant("sales", "t").await;
+    insert(&server, 2..=2).await;
+    let run = project.once();
+    assert_eq!(run.code, 4, "{}\n{}", run.stdout, run.stderr);
+    assert_eq!(bronze(&project).numbers("id"), [1]);
+}

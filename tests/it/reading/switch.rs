@@ -168,3 +168,41 @@ async fn a_new_instance_without_a_grant_is_the_statement_to_run() {
         "{error}"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_only_the_new_instance_has_is_not_passed_as_idle_time() {
+    let server = sales(&["t"]).await;
+    insert(&server, 1..=1).await;
+    let project = Project::new(&server, "sales").table("dbo_t", "");
+    let mut run = Running::start(&project, &[]);
+    run.until("the first row", |event| event["type"] == "batch" && event["rows"] == 1);
+    server
+        .exec("sales", "ALTER TABLE dbo.t ADD note nvarchar(20) NULL")
+        .await;
+    second_instance(&server, "dbo_t_v2").await;
+    // The older instance does not capture the column, so it has no row of this.
+    server
+        .exec("sales", "UPDATE dbo.t SET note = N'new' WHERE id = 1")
+        .await;
+    run.until("the update", |event| event["type"] == "batch" && event["updates"] == 1);
+    run.terminate();
+    assert_eq!(run.code(), Some(0));
+    assert_eq!(notes(&project), [None, None, Some("new".to_owned())]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cleanup_of_the_older_instance_alone_does_not_turn_them_round() {
+    let server = switched().await;
+    let project = Project::new(&server, "sales").table("dbo_t", "");
+    project.once().ok();
+    server
+        .exec("sales", "INSERT INTO dbo.t VALUES (8, N'v8', N'note 8')")
+        .await;
+    server.cleanup("sales", "dbo_t", "sys.fn_cdc_get_max_lsn()").await;
+    server
+        .exec("sales", "INSERT INTO dbo.t VALUES (9, N'v9', N'note 9')")
+        .await;
+    project.once().ok();
+    let notes = notes(&project);
+    assert_eq!(notes[7..], [Some("note 8".to_owned()), Some("note 9".to_owned())]);
+}
