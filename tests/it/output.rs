@@ -79,6 +79,7 @@ async fn every_json_object_has_the_fields_that_the_page_lists() {
         .await;
     as_documented(&project.once().events(), &types, &mut seen);
     as_documented(&project.run("status", &["--json"]).ok().events(), &types, &mut seen);
+    as_documented(&project.run("check", &["--json"]).events(), &types, &mut seen);
     let drill = project.run("drill", &["--json", "--only", "control-missing"]);
     as_documented(&drill.events(), &types, &mut seen);
     let owner = project.lake().join("checkpoints/dbo_t/owner.json");

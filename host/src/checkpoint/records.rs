@@ -154,6 +154,9 @@ pub struct SourceSeen {
     pub ddl: Option<Lsn>,
     /// Capture stands still.
     pub stalled: bool,
+    /// Nothing that can still be read lies between the position and this LSN: a gap that was skipped ends there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub floor: Option<Lsn>,
     /// Where instances of the table begin: the server moves what it says of that with every cleanup.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub begins: Vec<Begin>,

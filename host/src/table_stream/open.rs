@@ -202,7 +202,10 @@ impl OpenTable {
             parts: settings.reading.num_partitions.resolve(shared.limits.connections),
             seen_source: SourceSeen::of(last.as_ref()),
             rows_per_commit: None,
-            floor: None,
+            floor: last
+                .as_ref()
+                .and_then(|record| record.source.as_ref())
+                .and_then(|seen| seen.floor),
             stalled: false,
             summary: summary(settings, chain.provenance().iter().map(plugin_name).collect()),
             position: recorded,

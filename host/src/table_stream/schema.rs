@@ -115,6 +115,7 @@ impl OpenTable {
     pub(super) fn seen_now(&self) -> SourceSeen {
         SourceSeen {
             begins: self.source.begins(),
+            floor: self.floor,
             ..self.seen_source.clone()
         }
     }
@@ -170,6 +171,7 @@ impl OpenTable {
                 through,
                 ddl: told.last().map(|ddl| ddl.lsn).max(Some(beginning)),
                 stalled: self.seen_source.stalled,
+                floor: None,
                 begins: self.source.begins(),
             },
         }

@@ -101,6 +101,8 @@ impl OpenTable {
             .iter()
             .filter_map(|later| later.start_lsn)
             .fold(min_lsn, Lsn::min);
+        // The commit that the gap ends on may be the position itself.
+        self.floor = Some(up_to).max(self.floor);
         let clock = poll.clock;
         let skipped = self
             .retried(|| async {

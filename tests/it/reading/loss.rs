@@ -132,7 +132,7 @@ async fn what_the_older_instance_still_has_is_read_before_the_gap_of_the_newer_o
         "on_data_loss = \"skip\"",
         "on_data_loss = \"skip\"\nmax_commits_per_batch = 1",
     );
-    assert!(project.kill_at("after-verdict"));
+    assert!(project.kill_at("after-commit-file"));
     server.cleanup("sales", "dbo_t_v2", NEWEST).await;
     let run = project.once().ok();
     assert_eq!(skipped(&run), 1, "{}", run.stdout);

@@ -1,7 +1,7 @@
 //! Capture that stands still is said, and that it goes on too.
 
 use super::events;
-use crate::harness::{Project, insert, sales};
+use crate::harness::{Project, Running, insert, sales};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn capture_that_stopped_is_told_once_and_its_return_too() {
@@ -32,7 +32,15 @@ async fn capture_that_stopped_is_told_once_and_its_return_too() {
     server
         .exec("sales", "EXEC sys.sp_cdc_start_job @job_type = N'capture'")
         .await;
-    project.once().ok();
+    let mut run = Running::start(&project, &[]);
+    run.until("the row that waited", |event| {
+        event["type"] == "batch" && event["rows"] == 1
+    });
+    run.until("the end of the stall", |event| {
+        event["type"] == "batch" && event["rows"] == 0
+    });
+    run.terminate();
+    assert_eq!(run.code(), Some(0));
     assert_eq!(events(&project, "capture_resumed").len(), 1);
     assert_eq!(project.verdict().0.as_deref(), Some("current"));
     project.run("doctor", &[]).ok();

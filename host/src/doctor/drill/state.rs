@@ -92,6 +92,8 @@ fn record(record: &Option<CommitRecord>) -> Value {
     let mut value = serde_json::to_value(record).unwrap_or_default();
     if let Value::Object(fields) = &mut value {
         fields.remove("committed_at");
+        // What was told of the source stands in plans and records alone. Without it, the stream begins to tell at its position.
+        fields.remove("source");
     }
     rounded(value)
 }
