@@ -43,6 +43,8 @@ pub struct Poll {
     pub server_now: UtcMicros,
     /// For how long `max` has not moved, as far as this process saw.
     pub still_for: Duration,
+    /// Whether this process saw it move at all.
+    pub has_moved: bool,
     /// Round trip of the shortest statement, in milliseconds.
     pub rtt_ms: f64,
     /// The capture instances of the database, and up to which commit that list is whole.
@@ -117,6 +119,7 @@ impl Poll {
             number: 1,
             server_now: max.commit_ts,
             still_for: Duration::ZERO,
+            has_moved: false,
             max,
             clock: Clock::Fixed(0),
             listed: Listing {
@@ -254,18 +257,18 @@ struct ServerClock {
     zone: Zone,
     /// Where second passes begin of hours that polls fell into.
     repeated: Repeated,
-    /// The newest `max_lsn`, and since when.
-    moved: Option<(Lsn, Instant)>,
+    /// The newest `max_lsn`, since when, and whether there was another before it.
+    moved: Option<(Lsn, Instant, bool)>,
 }
 
 impl ServerClock {
-    /// For how long it has been this one.
-    fn still_for(&mut self, max_lsn: Lsn) -> Duration {
+    /// For how long it has been this one, and whether it was another before.
+    fn still_for(&mut self, max_lsn: Lsn) -> (Duration, bool) {
         match self.moved {
-            Some((known, since)) if known == max_lsn => since.elapsed(),
-            _ => {
-                self.moved = Some((max_lsn, Instant::now()));
-                Duration::ZERO
+            Some((known, since, moved)) if known == max_lsn => (since.elapsed(), moved),
+            before => {
+                self.moved = Some((max_lsn, Instant::now(), before.is_some()));
+                (Duration::ZERO, before.is_some())
             }
         }
     }
@@ -374,12 +377,14 @@ async fn poll(
             Err(error) => return Err(error),
         }
     }
+    let (still_for, has_moved) = server.still_for(max_lsn);
     Ok(Poll {
         number,
         max,
         listed,
         clock,
-        still_for: server.still_for(max_lsn),
+        still_for,
+        has_moved,
         server_now,
         rtt_ms,
         tables: seen,

@@ -14,12 +14,13 @@ use super::open::OpenTable;
 use super::schema::Told;
 
 impl OpenTable {
-    /// Whether capture stands still, by the server's own clock.
+    /// Whether capture stands still: as this process sees it or, where it has not seen it move, by the age of the newest commit.
+    /// Capture that works through a backlog moves, however old its commits are.
     pub(super) fn is_stalled(&self, poll: &Poll) -> bool {
         let still = match poll.clock {
-            Clock::Zone(_) => lag(poll),
+            Clock::Zone(_) if !poll.has_moved => lag(poll),
             // Around a change of a clock whose zone is not known, times are off by it.
-            Clock::Fixed(_) => poll.still_for,
+            _ => poll.still_for,
         };
         still > self.settings.reading.capture_stalled_after
     }

@@ -28,6 +28,7 @@ use std::time::Instant;
 
 use model::{Model, What};
 use plan::{Plan, Statement, Step};
+use play::Lie;
 
 /// Schedules of a run of all tests: about a minute of CPU. `cargo xtask reader-schedules` plays more.
 const SAMPLE: u64 = 6;
@@ -171,7 +172,7 @@ async fn what_is_not_the_history_is_found() {
         ],
         ..Plan::draw(0)
     };
-    let lies: [(&str, fn(&mut Model)); 7] = [
+    let lies: [Lie; 7] = [
         ("a commit that bronze lacks", |model| {
             let change = model.newest().expect("a commit")[0].clone();
             let elsewhere = model

@@ -212,11 +212,11 @@ impl Model {
         for name in &self.columns {
             let value = match name.as_str() {
                 // As long as the column.
-                "v" if tag % 3 == 0 => format!("{short:é<width$}", width = self.width),
+                "v" if tag.is_multiple_of(3) => format!("{short:é<width$}", width = self.width),
                 "v" => short.clone(),
-                "w" if tag % 4 == 0 => continue,
+                "w" if tag.is_multiple_of(4) => continue,
                 "w" => tag.to_string(),
-                _ if tag % 5 == 0 => continue,
+                _ if tag.is_multiple_of(5) => continue,
                 other => format!("{other}'{tag}"),
             };
             values.insert(name.clone(), value);

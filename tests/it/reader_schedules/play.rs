@@ -26,13 +26,16 @@ pub const AT_THE_END: Limits = Limits {
     chunk_rows: 1000,
 };
 
+/// A name, and what makes a model say something else than what happened.
+pub type Lie = (&'static str, fn(&mut Model));
+
 /// Plays a schedule. What went wrong, in words.
 pub async fn play(plan: &Plan) -> Result<(), String> {
     played(plan).await.map(|_| ())
 }
 
 /// Plays a schedule, and holds what it left against models that are not quite what happened: those that pass all the same.
-pub async fn unnoticed(plan: &Plan, lies: &[(&'static str, fn(&mut Model))]) -> Result<Vec<&'static str>, String> {
+pub async fn unnoticed(plan: &Plan, lies: &[Lie]) -> Result<Vec<&'static str>, String> {
     let play = played(plan).await?;
     let passes = |lie: fn(&mut Model)| {
         let mut model = play.model.clone();
