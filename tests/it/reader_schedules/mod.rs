@@ -26,7 +26,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::time::Instant;
 
-use model::{Model, What};
+use model::What;
 use plan::{Plan, Statement, Step};
 use play::Lie;
 

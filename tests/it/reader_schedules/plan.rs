@@ -282,7 +282,7 @@ fn draw_fault(random: &mut Random) -> Fault {
         },
         43..=62 => Fault::Error {
             number: *random.one_of(&[1205, 1222]),
-            question: random.one_of(&QUESTIONS),
+            question: random.one_of::<&str>(&QUESTIONS),
             times: random.between(1, 2),
         },
         63..=74 => Fault::Login {
