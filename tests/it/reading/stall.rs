@@ -7,12 +7,12 @@ use crate::harness::{Project, Running, insert, sales};
 async fn capture_that_stopped_is_told_once_and_its_return_too() {
     let server = sales(&["t"]).await;
     insert(&server, 1..=1).await;
-    let project = Project::new(&server, "sales").table("dbo_t", "capture_stalled_after = \"1s\"");
+    let project = Project::new(&server, "sales").table("dbo_t", "capture_stalled_after = \"3s\"");
     project.once().ok();
     server
         .exec(
             "sales",
-            "EXEC sys.sp_cdc_stop_job @job_type = N'capture'; WAITFOR DELAY '00:00:02'",
+            "EXEC sys.sp_cdc_stop_job @job_type = N'capture'; WAITFOR DELAY '00:00:04'",
         )
         .await;
     insert(&server, 2..=2).await;
@@ -36,12 +36,14 @@ async fn capture_that_stopped_is_told_once_and_its_return_too() {
     run.until("the row that waited", |event| {
         event["type"] == "batch" && event["rows"] == 1
     });
+    // A commit that capture brings while the stream looks on.
+    insert(&server, 3..=3).await;
+    run.until("the next row", |event| event["type"] == "batch" && event["rows"] == 1);
     run.until("the end of the stall", |event| {
         event["type"] == "batch" && event["rows"] == 0
     });
     run.terminate();
     assert_eq!(run.code(), Some(0));
     assert_eq!(events(&project, "capture_resumed").len(), 1);
-    assert_eq!(project.verdict().0.as_deref(), Some("current"));
     project.run("doctor", &[]).ok();
 }
