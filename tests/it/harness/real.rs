@@ -327,7 +327,12 @@ fn settings() -> SourceSettings {
     }
     let parse = |text: &str| {
         let here = std::env::current_dir().expect("a folder");
-        Settings::parse(text, &here, Path::new(VARIABLE))
+        // A configuration has a table, which nobody asks for here.
+        let text = format!(
+            "{text}\n[[table]]\ncapture_instance = \"t\"\ntarget = \"b\"\napp_id = \"t\"\ncheckpoint = \"c\"\n\
+             facts_table = \"f\"\ncontrol_table = \"v\"\n"
+        );
+        Settings::parse(&text, &here, Path::new(VARIABLE))
     };
     // The string may name a database, which is not asked for.
     match parse(&format!("{text}database = \"master\"\n")) {
