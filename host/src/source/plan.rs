@@ -133,7 +133,7 @@ async fn first_change(
 }
 
 /// What a piece of a range needs.
-pub fn of_piece(piece: &Piece, wanted: Wanted) -> Wanted {
+fn of_piece(piece: &Piece, wanted: Wanted) -> Wanted {
     Wanted {
         from: piece.from,
         to: piece.to,

@@ -20,7 +20,8 @@ pub(super) struct Told {
 }
 
 impl OpenTable {
-    /// Looks at the table, before anything is planned.
+    /// Looks at the table, before anything is planned: all of its DDL history, what is told already included, because a
+    /// switch of instances goes back to it.
     ///
     /// # Errors
     /// [`StreamError::TableChanged`] when its instances or columns are others: the stream opens it again. DDL that the policy
@@ -54,15 +55,14 @@ impl OpenTable {
             self.source = Arc::new(source);
         }
         let told = self.told_of();
-        let new: Vec<Ddl> = ddl.into_iter().filter(|ddl| Some(ddl.lsn) > told).collect();
-        match new.first() {
+        match ddl.iter().find(|ddl| Some(ddl.lsn) > told) {
             Some(ddl) if self.settings.reading.schema_change_policy == SchemaChangePolicy::Fail && told.is_some() => {
                 Err(StreamError::Ddl {
                     lsn: ddl.lsn,
                     statement: ddl.statement.clone(),
                 })
             }
-            _ => Ok(new),
+            _ => Ok(ddl),
         }
     }
 
