@@ -205,3 +205,30 @@ async fn cleanup_of_the_older_instance_alone_does_not_turn_them_round() {
     let notes = notes(&project);
     assert_eq!(notes[7..], [Some("note 8".to_owned()), Some("note 9".to_owned())]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_lack_a_new_column_begin_with_its_ddl_though_that_was_told_before() {
+    let server = sales(&["t"]).await;
+    insert(&server, 1..=3).await;
+    let project = Project::new(&server, "sales").table("dbo_t", "");
+    project.once().ok();
+    server
+        .exec("sales", "ALTER TABLE dbo.t ADD note nvarchar(20) NULL")
+        .await;
+    server
+        .exec("sales", "INSERT INTO dbo.t VALUES (4, N'v4', N'lost')")
+        .await;
+    project.once().ok();
+    assert_eq!(events(&project, "schema_change").len(), 1);
+    second_instance(&server, "dbo_t_v2").await;
+    server
+        .exec("sales", "INSERT INTO dbo.t VALUES (5, N'v5', N'note 5')")
+        .await;
+    project.once().ok();
+    let commits = bronze(&project).texts("_start_lsn");
+    let switches = events(&project, "capture_instance_switched");
+    let (_, from, to) = &switches[0];
+    assert!(*from > commits[2] && *from < commits[3], "{switches:?}");
+    assert!(*to >= commits[3] && *to < commits[4], "{switches:?}");
+    assert_eq!(events(&project, "schema_change").len(), 1);
+}
