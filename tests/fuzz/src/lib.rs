@@ -1,4 +1,4 @@
-//! Fuzz targets, and the harness that makes their inputs. README.md says how to run them.
+//! Fuzz targets and their corpus. README.md says how to run them.
 
-pub mod harness;
+pub mod corpus;
 pub mod targets;

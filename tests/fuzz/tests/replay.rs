@@ -7,13 +7,13 @@
     reason = "a test says what went wrong by panicking"
 )]
 
-use sluice_fuzz::harness::{corpus, try_input};
+use sluice_fuzz::corpus::{self, try_input};
 use sluice_fuzz::targets::{TARGETS, driver};
 
 #[test]
 fn no_input_of_the_corpus_makes_a_target_panic() {
     for target in &TARGETS {
-        let inputs = corpus(target).unwrap();
+        let inputs = corpus::inputs(target).unwrap();
         assert!(!inputs.is_empty(), "{} has seeds", target.name);
         for (path, input) in inputs {
             if let Err(message) = try_input(target, &input) {

@@ -1,13 +1,14 @@
 //! `cargo xtask …`: sets a fresh machine up, and runs the demo, the tests and the checks. Each command says what it does,
 //! installs what is missing, and can be run again.
 
+mod fuzz;
 mod mssql;
 mod reader_schedules;
 mod schedules;
 mod setup;
 mod shell;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 
 use shell::{cargo, say};
 
@@ -21,7 +22,8 @@ cargo xtask schedules [--model N] [--process N] [--seed S]
                           set up, and play N seeded schedules of the protocol's model and of the real process
 cargo xtask reader-schedules [--minutes M | --count N] [--first S] [--seed S]
                           set up, and play seeded schedules of the reader for M minutes of CPU (default 10), or N of them
-cargo xtask fuzz [MINUTES] set up, and give each fuzz target hostile bytes for so long (default 10)
+cargo xtask fuzz [MINUTES] [TARGET…] [--keep]
+                          set up, and give each fuzz target hostile bytes for so long (default 10)
 cargo xtask setup         only install what a fresh machine lacks
 cargo xtask deny          check licences, sources and bans of the dependencies
 cargo xtask bench [ROWS]  measure sluice against a bare tiberius loop (release build)";
@@ -57,7 +59,7 @@ fn main() -> Result<()> {
         }
         Some("fuzz") => {
             setup::run(setup::For::Demo)?;
-            fuzz(rest)
+            fuzz::run(rest)
         }
         Some("deny") => {
             setup::deny()?;
@@ -111,19 +113,6 @@ fn check() -> Result<()> {
 fn deny() -> Result<()> {
     say("checking licences, sources and bans of the dependencies …");
     cargo(&["deny", "--locked", "check", "bans", "licenses", "sources"])
-}
-
-fn fuzz(arguments: &[String]) -> Result<()> {
-    let minutes: u64 = match arguments {
-        [] => 10,
-        [minutes] => minutes
-            .parse()
-            .with_context(|| format!("{minutes:?} is no number of minutes"))?,
-        _ => bail!("fuzz takes a number of minutes"),
-    };
-    say("fuzzing …");
-    let seconds = (minutes * 60).to_string();
-    cargo(&["run", "--package", "sluice-fuzz", "--", "--seconds", &seconds])
 }
 
 fn bench(arguments: &[String]) -> Result<()> {
