@@ -45,12 +45,6 @@ fn error_of(run: &Run) -> String {
     run.failure("dbo_t")["error"].as_str().expect("text").to_owned()
 }
 
-fn warnings(run: &Run) -> Vec<String> {
-    let all = run.of_type("warning").into_iter();
-    all.map(|event| event["message"].as_str().expect("text").to_owned())
-        .collect()
-}
-
 /// The fencing numbers in bronze's log never go down: nobody wrote after his successor. All of them, in order.
 fn fences(project: &Project) -> Vec<i64> {
     let fences: Vec<i64> = commits(&project.bronze("dbo_t"))
@@ -109,7 +103,7 @@ async fn who_renews_its_lease_keeps_its_streams_and_gives_them_back_at_the_end()
         error.contains(&name) && error.contains("(since ") && error.contains("is being renewed"),
         "{error}"
     );
-    let warnings = warnings(&second);
+    let warnings = second.warnings();
     assert!(
         warnings
             .iter()
@@ -132,7 +126,7 @@ async fn who_renews_its_lease_keeps_its_streams_and_gives_them_back_at_the_end()
         .count();
     assert_eq!(left, 2, "the folder's name and the lock for turns alone");
     insert(&server, 3..=3).await;
-    assert_eq!(project.once().ok().of_type("warning").len(), 0);
+    assert_eq!(project.once().ok().warnings(), [""; 0]);
     assert_eq!(ids(&project), [1, 2, 3]);
     fences(&project);
 }
@@ -147,7 +141,7 @@ async fn a_killed_process_of_this_machine_is_not_waited_for() {
     insert(&server, 3..=3).await;
     let run = project.once().ok();
     // Not waited for; what it began is closed all the same, because what it wrote may still arrive where others see it.
-    let warnings = warnings(&run);
+    let warnings = run.warnings();
     assert!(
         warnings.len() == 1 && warnings[0].contains("which is gone: batch 0 was planned"),
         "{warnings:?}"
@@ -173,7 +167,7 @@ async fn a_process_that_slept_before_its_commit_is_refused_by_bronze() {
     slept.pause();
     insert(&server, 4..=4).await;
     let successor = project.once().ok();
-    let warnings = warnings(&successor);
+    let warnings = successor.warnings();
     assert!(
         warnings.iter().any(|text| text.contains("is closed without rows")),
         "{warnings:?}"
@@ -213,7 +207,7 @@ async fn a_process_of_another_machine_is_waited_for_and_its_first_batch_closed()
     lease["boot_id"] = "of another machine".into();
     std::fs::write(&file, lease.to_string()).expect("written");
     let run = project.once().ok();
-    let warnings = warnings(&run);
+    let warnings = run.warnings();
     assert!(
         warnings[0].contains("waiting to see whether its lease is renewed")
             && warnings[1].contains("batch 0 was planned"),
@@ -250,7 +244,9 @@ async fn a_process_that_loses_its_lease_while_it_waits_for_another_ends_with_cod
     assert!(project.kill_at(failpoint::FILES_STAGED));
     let left = moved_to_another_machine(&project);
     let mut run = Running::start(&project, &["--once"]);
-    run.until_type("warning");
+    run.until("the wait", |event| {
+        event["message"].as_str().is_some_and(|text| text.contains("owned by"))
+    });
     let own = leases(&project).into_iter().find(|file| *file != left);
     std::fs::remove_file(own.expect("its own lease")).expect("removed");
     let failed = run.until_type("failed");
@@ -267,7 +263,7 @@ async fn where_nothing_names_the_owner_each_process_of_the_folder_is_waited_for(
     moved_to_another_machine(&project);
     std::fs::remove_file(project.lake().join("checkpoints/dbo_t/owner.json")).expect("removed");
     let run = project.once().ok();
-    let warnings = warnings(&run);
+    let warnings = run.warnings();
     assert!(
         warnings[0].contains("does not say who ran this table") && warnings[1].contains("is closed without rows"),
         "{warnings:?}"

@@ -70,13 +70,6 @@ fn stopped(run: &Run, code: i32, words: &[&str]) {
     }
 }
 
-fn warnings(run: &Run) -> String {
-    run.of_type("warning")
-        .iter()
-        .map(|event| event["message"].to_string())
-        .collect()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chain_that_bronze_has_no_rows_of_may_change_and_the_batch_is_planned_anew() {
     let (server, mut project) = set_up(NO_TRANSFORM).await;
@@ -103,7 +96,7 @@ async fn a_chain_that_bronze_has_no_rows_of_may_change_and_the_batch_is_planned_
     );
     let run = project.once().ok();
     // That attempt is replayed as it is: no third one.
-    assert_eq!(warnings(&run), "");
+    assert_eq!(run.warnings(), [""; 0]);
     assert_eq!(bronze(&project), [row(1, "V1", 0), row(2, "V2", 0)]);
     assert_eq!(facts(&project), [(0, 2, Some(format!("attempt 1: {reason}")))]);
     assert_eq!(events(&project), ["transform_set"]);
@@ -131,7 +124,7 @@ async fn a_chain_that_bronze_has_rows_of_stays_until_the_user_says_otherwise() {
     );
     let run = project.once().ok();
     assert!(
-        warnings(&run).contains("batch 1 is planned anew (attempt 1)"),
+        run.warnings().concat().contains("batch 1 is planned anew (attempt 1)"),
         "{}",
         run.stdout
     );
@@ -174,7 +167,7 @@ async fn a_key_of_another_version_or_another_configuration_is_another_chain() {
     assert_eq!(refused.code, 2, "{}", refused.stdout);
     project.edit("id = \"pass\", w = \"drop\"", "id = \"pass\"");
     // As it was when the batch was planned: the first attempt.
-    assert_eq!(warnings(&project.once().ok()), "");
+    assert_eq!(project.once().ok().warnings(), [""; 0]);
     assert_eq!(facts(&project), [(0, 1, None), (1, 1, None)]);
 }
 
@@ -188,12 +181,12 @@ async fn a_component_that_is_gone_is_named_and_so_is_where_its_bytes_are() {
     std::fs::remove_file(&file).expect("removed");
     let run = project.once();
     stopped(&run, 2, &["there is no plugin `upper`"]);
-    let kept = warnings(&run);
+    let kept = run.warnings().concat();
     let (_, path) = kept.split_once(" in ").expect("a path");
     let path = Path::new(path.trim_matches('"'));
     assert_eq!(std::fs::read(path).expect("kept"), bytes);
     std::fs::copy(path, &file).expect("put back");
-    assert_eq!(warnings(&project.once().ok()), "");
+    assert_eq!(project.once().ok().warnings(), [""; 0]);
     assert_eq!(bronze(&project), [row(1, "V1", 0)]);
     assert_eq!(facts(&project), [(0, 1, None)]);
 }
@@ -362,7 +355,7 @@ async fn a_batch_that_a_component_trapped_on_is_planned_anew_and_its_neighbour_d
     insert(&server, 4..=4).await;
     let run = project.once().ok();
     assert!(
-        warnings(&run).contains("batch 0 is planned anew (attempt 1)"),
+        run.warnings().concat().contains("batch 0 is planned anew (attempt 1)"),
         "{}",
         run.stdout
     );

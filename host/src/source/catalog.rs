@@ -7,10 +7,11 @@ use tiberius::Row;
 use super::ask::{self, Asker};
 use super::error::{SourceError, UnknownInstance};
 use super::grants;
+use super::listing::{self, Listed};
 use super::quote;
 use super::recorded;
 use super::server_clock;
-use super::table::{self, Listed, SourceTable};
+use super::table::SourceTable;
 use crate::clock::Zone;
 use crate::identity::CaptureInstance;
 use crate::lsn::Lsn;
@@ -62,7 +63,7 @@ impl Catalog {
         if enabled != Some(true) {
             return Err(SourceError::CdcNotEnabled { database });
         }
-        let instances = table::list(asker).await?;
+        let instances = listing::list(asker).await?;
         let mut warnings = Vec::new();
         let zone = server_clock::zone(asker, &version, &mut warnings).await?;
         Ok(Catalog {
@@ -85,7 +86,7 @@ impl Catalog {
     ) -> Result<TableSource, SourceError> {
         let listed = self.find(asker, capture_instance).await?;
         let mut table = SourceTable {
-            instances: table::instances(asker, &listed.schema, &listed.table).await?,
+            instances: listing::instances(asker, &listed.schema, &listed.table, self.zone.named()).await?,
             schema: listed.schema,
             table: listed.table,
         };
@@ -101,13 +102,13 @@ impl Catalog {
         };
         for instance in &mut table.instances {
             grants::check_change_table(asker, &instance.name).await?;
-            let sql = table::captured_columns(&instance.name);
+            let sql = listing::captured_columns(&instance.name);
             let rows = asker.batch(&sql, DOING).await?;
             instance.columns = rows
                 .iter()
                 .flatten()
                 .zip(1..)
-                .map(|(row, position)| table::column(row, position))
+                .map(|(row, position)| listing::column(row, position))
                 .collect::<Result<_, _>>()?;
             if instance.columns.is_empty() {
                 return Err(grants::columns_hidden(

@@ -10,8 +10,8 @@ use std::fmt::Write as _;
 use super::ask::{self, Asker};
 use super::catalog::Catalog;
 use super::error::SourceError;
+use super::listing::Listed;
 use super::quote;
-use super::table::Listed;
 use crate::config::{Authentication, SourceSettings};
 use crate::identity::CaptureInstance;
 

@@ -6,8 +6,10 @@ use tiberius::Row;
 
 use super::ask::{self, Asker};
 use super::error::SourceError;
+use super::listing;
 use super::quote;
-use super::table::{self, CapturedColumn, SourceInstance, SourceTable};
+use super::table::{CapturedColumn, SourceInstance, SourceTable};
+use crate::clock::Clock;
 use crate::error::{Classify as _, ErrorKind};
 use crate::identity::CaptureInstance;
 use crate::lsn::Lsn;
@@ -37,14 +39,22 @@ pub struct Ddl {
 }
 
 /// Looks at a table that was opened as `known`, on a server that has at least the commits up to `max_lsn`: a copy that lags does
-/// not know of an instance yet.
-pub async fn look(asker: &mut Asker, known: &SourceTable, max_lsn: Lsn) -> Result<TableLook, SourceError> {
+/// not know of an instance yet. `clock` is the server's, where its zone is known.
+pub async fn look(
+    asker: &mut Asker,
+    known: &SourceTable,
+    max_lsn: Lsn,
+    clock: Option<Clock>,
+) -> Result<TableLook, SourceError> {
     let sets = match asker.batch(&question(known), DOING).await {
         Ok(sets) => sets,
         Err(error) if error.kind() == ErrorKind::Retryable => return Err(error),
         // An instance that was disabled meanwhile fails the question for both.
         Err(error) => {
-            let instances = from_first_known(table::instances(asker, &known.schema, &known.table).await?, known);
+            let instances = from_first_known(
+                listing::instances(asker, &known.schema, &known.table, clock).await?,
+                known,
+            );
             let names = |instances: &[SourceInstance]| instances.iter().map(|one| one.name.clone()).collect::<Vec<_>>();
             return match names(&instances) == names(&known.instances) {
                 true => Err(error),
@@ -71,11 +81,11 @@ pub async fn look(asker: &mut Asker, known: &SourceTable, max_lsn: Lsn) -> Resul
         });
     }
     let of = |column: &'static str| rows.iter().filter(move |row| has(row, column));
-    let mut instances = from_first_known(table::in_order(of("create_date"))?, known);
+    let mut instances = from_first_known(listing::in_order(of("create_date"), clock)?, known);
     for instance in &mut instances {
         let columns = of("column_name").filter(|row| is_about(row, &instance.name)).zip(1..);
         instance.columns = columns
-            .map(|(row, position)| table::column(row, position))
+            .map(|(row, position)| listing::column(row, position))
             .collect::<Result<Vec<CapturedColumn>, _>>()?;
     }
     let mut ddl: Vec<Ddl> = Vec::new();
@@ -106,10 +116,10 @@ fn is_about(row: &Row, instance: &CaptureInstance) -> bool {
 
 fn question(known: &SourceTable) -> String {
     let mut question = "SELECT sys.fn_cdc_get_max_lsn() AS [max_lsn]; ".to_owned();
-    question.push_str(&table::help(&known.schema, &known.table));
+    question.push_str(&listing::help(&known.schema, &known.table));
     for instance in &known.instances {
         question.push_str("; ");
-        question.push_str(&table::captured_columns(&instance.name));
+        question.push_str(&listing::captured_columns(&instance.name));
         question.push_str("; ");
         question.push_str(&ddl_history(&instance.name));
     }

@@ -57,24 +57,26 @@ pub(super) async fn repeated(asker: &mut Asker, clock: Clock, commits: &[(Lsn, i
     Ok(repeated)
 }
 
-/// The first commit of an hour's second pass, by the largest fall of local time in it. `None`: it never fell.
+/// The first commit of an hour's second pass, by the largest fall of local time in it. `None`: it never fell, or the server's
+/// clock has not come to the change, so that it was set back in the first pass.
 pub(super) async fn second_pass(asker: &mut Asker, hour: RepeatedHour) -> Result<Option<Lsn>, SourceError> {
     let mut question = Query::new(
         "SELECT TOP (1) f.[start_lsn] FROM (SELECT m.[start_lsn], \
          DATEDIFF(second, m.[tran_end_time], LAG(m.[tran_end_time]) OVER (ORDER BY m.[start_lsn])) AS fall \
          FROM [cdc].[lsn_time_mapping] AS m WHERE m.[tran_end_time] >= @P1 AND m.[tran_end_time] < @P2) AS f \
-         WHERE f.fall > @P3 ORDER BY f.fall DESC, f.[start_lsn]",
+         WHERE f.fall > @P3 AND SYSUTCDATETIME() >= @P4 ORDER BY f.fall DESC, f.[start_lsn]",
     );
-    question.bind(local_time(hour.from_local));
-    question.bind(local_time(hour.to_local));
+    question.bind(without_zone(hour.from_local));
+    question.bind(without_zone(hour.to_local));
     question.bind(SMALLEST_FALL_SECONDS);
+    question.bind(without_zone(hour.change.0));
     match asker.bound(question, DOING).await?.first() {
         Some(row) => ask::lsn(row, 0, DOING),
         None => Ok(None),
     }
 }
 
-fn local_time(micros: i64) -> chrono::NaiveDateTime {
+fn without_zone(micros: i64) -> chrono::NaiveDateTime {
     chrono::DateTime::from_timestamp_micros(micros)
         .unwrap_or_default()
         .naive_utc()
@@ -102,13 +104,21 @@ pub async fn check_history(
     let mut question = Query::new(
         "SELECT (SELECT MIN([start_lsn]) FROM [cdc].[lsn_time_mapping]), \
          (SELECT [tran_end_time] FROM [cdc].[lsn_time_mapping] WHERE [start_lsn] = @P1), \
-         DATEPART(TZOFFSET, SYSDATETIMEOFFSET())",
+         DATEPART(TZOFFSET, SYSDATETIMEOFFSET()), sys.fn_cdc_get_max_lsn()",
     );
     question.bind(position.lsn.0.to_vec());
     let rows = asker.bound(question, DOING).await?;
     let Some(row) = rows.first() else {
         return Ok(());
     };
+    // A copy that lags does not have the commit yet, and is no other history.
+    if let Some(max_lsn) = ask::lsn(row, 3, DOING)?.filter(|max_lsn| *max_lsn < position.lsn) {
+        return Err(SourceError::WentBack {
+            capture_instance: instance.clone(),
+            max_lsn,
+            position: position.lsn,
+        });
+    }
     let offset: i32 = row.try_get(2).map_err(|e| ask::unexpected(e, DOING))?.unwrap_or(0);
     let clock = clock.unwrap_or(Clock::Fixed(offset));
     let known = match (ask::lsn(row, 0, DOING)?, ask::local_micros(row, 1, DOING)?) {

@@ -19,6 +19,7 @@ mod connect;
 mod error;
 mod grants;
 mod learned;
+mod listing;
 mod login;
 mod look;
 mod mapping;

@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::ask::{self, Asker};
 use super::error::SourceError;
+use super::listing::{self, Listed};
 use super::mapping;
 use super::quote;
 use super::server_clock;
-use super::table::{self, Listed};
 use crate::clock::{Clock, Instants, Repeated, Zone};
 use crate::config::SourceSettings;
 use crate::error::{Classify, ErrorKind};
@@ -58,6 +58,8 @@ pub struct Listing {
     /// `max_lsn` before the list was read: an instance that begins at or below it had been made, so it is in the list.
     pub up_to: Offset,
     instances: Arc<Vec<Listed>>,
+    /// The server's clock, where its zone is known.
+    clock: Option<Clock>,
 }
 
 impl Listing {
@@ -71,7 +73,7 @@ impl Listing {
             .filter(of_table)
             .map(|listed| &listed.instance)
             .collect();
-        table::sort(&mut instances);
+        listing::sort(&mut instances, self.clock);
         instances
             .into_iter()
             .map(|instance| (instance.name.clone(), instance.created, instance.start_lsn.is_some()))
@@ -125,6 +127,7 @@ impl Poll {
             listed: Listing {
                 up_to: max,
                 instances: Arc::default(),
+                clock: None,
             },
             rtt_ms: 0.0,
             tables: tables.into_iter().collect(),
@@ -222,7 +225,10 @@ async fn run(
 ) {
     let mut number = 0;
     let mut failures: u32 = 0;
-    let mut list = ListOf::default();
+    let mut list = ListOf {
+        clock: clock.zone.named(),
+        ..ListOf::default()
+    };
     loop {
         // Before the tables are taken: one that joins in between is listed with the next poll.
         let joined = shared.joined.swap(false, Ordering::AcqRel);
@@ -297,6 +303,7 @@ impl ServerClock {
 struct ListOf {
     newest: Option<(Listing, Instant)>,
     is_old: bool,
+    clock: Option<Clock>,
 }
 
 impl ListOf {
@@ -306,7 +313,8 @@ impl ListOf {
             _ => {
                 let listing = Listing {
                     up_to: max,
-                    instances: Arc::new(table::list(asker).await?),
+                    instances: Arc::new(listing::list(asker).await?),
+                    clock: self.clock,
                 };
                 self.newest = Some((listing.clone(), Instant::now()));
                 self.is_old = false;
@@ -324,10 +332,11 @@ async fn poll(
     number: u64,
 ) -> Result<Poll, SourceError> {
     let asked = Instant::now();
+    // Into a variable: in one expression the server could call the function twice, and give an LSN the time of a later one.
     let rows = asker
         .query(
-            "SELECT m.max_lsn, sys.fn_cdc_map_lsn_to_time(m.max_lsn), SYSDATETIMEOFFSET() \
-             FROM (SELECT sys.fn_cdc_get_max_lsn() AS max_lsn) AS m",
+            "DECLARE @max binary(10) = sys.fn_cdc_get_max_lsn(); \
+             SELECT @max, sys.fn_cdc_map_lsn_to_time(@max), SYSDATETIMEOFFSET()",
             &[],
             DOING,
         )

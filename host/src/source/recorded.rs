@@ -1,5 +1,5 @@
 //! What the change table of an instance records, asked when a table is opened: whether it has `__$command_id`, which bits of
-//! the update mask are whose, and which columns are computed.
+//! the update mask are whose, and what the source table has of its columns: which are computed, and which were dropped.
 
 use super::ask::{self, Asker};
 use super::error::SourceError;
@@ -39,14 +39,17 @@ pub(super) async fn complete(
             None => return Err(unexpected(format!("no ordinal of column {}", column.name))),
         };
     }
+    for column in &mut instance.columns {
+        column.in_source = false;
+    }
     for row in results.next().into_iter().flatten() {
-        let name: Option<&str> = row.try_get(0).map_err(|error| ask::unexpected(error, DOING))?;
-        if let Some(column) = instance
-            .columns
-            .iter_mut()
-            .find(|column| Some(column.name.as_str()) == name)
-        {
-            column.recorded = Recorded::Never;
+        let id: Option<i32> = row.try_get(0).map_err(|error| ask::unexpected(error, DOING))?;
+        let computed: Option<bool> = row.try_get(1).map_err(|error| ask::unexpected(error, DOING))?;
+        if let Some(column) = instance.columns.iter_mut().find(|column| Some(column.id) == id) {
+            column.in_source = true;
+            if computed == Some(true) {
+                column.recorded = Recorded::Never;
+            }
         }
     }
     Ok(())
@@ -57,8 +60,7 @@ fn is_masked(column: &CapturedColumn) -> bool {
 }
 
 /// Two result sets: a row of the length of `__$command_id` (NULL: there is none) and the ordinals of the columns whose bits of
-/// the update mask count, and the names of the source's computed columns. The one that may be empty comes last, since
-/// tiberius loses an empty one between others.
+/// the update mask count, and the source's columns.
 fn statement(source: &str, instance: &SourceInstance) -> String {
     let name = &instance.name.0;
     let change_table = quote::literal(&quote::change_table(name));
@@ -74,7 +76,7 @@ fn statement(source: &str, instance: &SourceInstance) -> String {
             }),
     );
     format!(
-        "SELECT {}; SELECT name FROM sys.columns WHERE object_id = OBJECT_ID({}) AND is_computed = 1",
+        "SELECT {}; SELECT column_id, is_computed FROM sys.columns WHERE object_id = OBJECT_ID({})",
         answers.join(", "),
         quote::literal(source)
     )

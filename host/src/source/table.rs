@@ -4,20 +4,11 @@
 //! it begins, S, every commit is in both: the older one is read below S, the newer one from S on. Both together are one
 //! stream with the columns of both; a column that an instance does not capture is NULL in its rows.
 
-use std::borrow::Borrow;
-
-use tiberius::Row;
-
-use super::ask::{self, Asker};
 use super::error::SourceError;
-use super::quote;
-use super::types::DeclaredType;
 use crate::checkpoint::Begin;
 use crate::identity::CaptureInstance;
 use crate::lsn::Lsn;
 use crate::shape::{ColumnShape, META_BEFORE, Recorded, TableShape};
-
-pub(super) const DOING: &str = "reading the capture instances of a table";
 
 /// A table that CDC captures.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,6 +54,8 @@ pub struct CapturedColumn {
     pub data_type: Option<arrow::datatypes::DataType>,
     /// In which of its change rows CDC records it.
     pub recorded: Recorded,
+    /// Whether the source table had it when its stream was opened: a column that was dropped stays captured, as NULL.
+    pub(super) in_source: bool,
 }
 
 /// A part of a range, and the instance that has it.
@@ -229,12 +222,18 @@ impl SourceTable {
         })
     }
 
-    /// Whether an instance does not capture a column that one after it does: the source may have had a value.
+    /// Whether an instance does not capture a column of which the source may have had a value. One after it captures it, or
+    /// one before it did and the source still has it. Where the instance has one of this name that was dropped, the one
+    /// that came back has another id.
     fn lacks(&self, instance: usize, column: &str) -> bool {
-        !self.instances[instance].captures(column)
-            && self.instances[instance + 1..]
-                .iter()
-                .any(|later| later.captures(column))
+        let of = |instance: &SourceInstance| instance.columns.iter().find(|one| one.name == column).cloned();
+        let own = of(&self.instances[instance]);
+        let (before, after) = (&self.instances[..instance], &self.instances[instance + 1..]);
+        let mut later = after.iter().filter_map(of);
+        match own {
+            Some(own) => later.any(|later| later.id != own.id),
+            None => later.next().is_some() || before.iter().filter_map(of).any(|earlier| earlier.in_source),
+        }
     }
 
     /// The shape of the rows of one instance, for a stream of this shape.
@@ -242,8 +241,8 @@ impl SourceTable {
         let own = &self.instances[instance];
         let columns = stream.columns.iter().map(|column| ColumnShape {
             recorded: match own.columns.iter().find(|captured| captured.name == column.name) {
+                _ if self.lacks(instance, &column.name) => Recorded::Never,
                 Some(captured) => captured.recorded,
-                None if self.lacks(instance, &column.name) => Recorded::Never,
                 // It was dropped: there is no value.
                 None => Recorded::Always,
             },
@@ -312,166 +311,6 @@ impl SourceInstance {
     }
 }
 
-/// Asks for the instances of a table, in the order in which they take over; empty: this login sees none. Without columns.
-pub(super) async fn instances(
-    asker: &mut Asker,
-    schema: &str,
-    table: &str,
-) -> Result<Vec<SourceInstance>, SourceError> {
-    match asker.batch(&help(schema, table), DOING).await {
-        Ok(sets) => in_order(sets.iter().flatten()),
-        Err(SourceError::Server { number, .. }) if number == NO_ACCESS => Ok(Vec::new()),
-        Err(error) => Err(error),
-    }
-}
-
-/// "Object does not exist or access is denied."
-const NO_ACCESS: u32 = 22981;
-
-/// The question about the instances of a table.
-pub(super) fn help(schema: &str, table: &str) -> String {
-    format!(
-        "EXEC sys.sp_cdc_help_change_data_capture @source_schema = {}, @source_name = {}",
-        quote::literal(schema),
-        quote::literal(table)
-    )
-}
-
-/// All instances that this login sees.
-pub(super) async fn list(asker: &mut Asker) -> Result<Vec<Listed>, SourceError> {
-    let sets = asker.batch("EXEC sys.sp_cdc_help_change_data_capture", DOING).await?;
-    sets.iter().flatten().map(Listed::of).collect()
-}
-
-/// The instances of one table, sorted.
-pub(super) fn in_order<'a>(rows: impl Iterator<Item = &'a Row>) -> Result<Vec<SourceInstance>, SourceError> {
-    let mut instances = rows
-        .map(|row| Ok(Listed::of(row)?.instance))
-        .collect::<Result<Vec<SourceInstance>, SourceError>>()?;
-    sort(&mut instances);
-    Ok(instances)
-}
-
-/// By when they were made: cleanup moves `start_lsn`, and not that of both at once.
-pub(super) fn sort<I: Borrow<SourceInstance>>(instances: &mut [I]) {
-    instances.sort_by_key(|instance| {
-        let instance = instance.borrow();
-        (
-            instance.created,
-            instance.start_lsn.unwrap_or(Lsn::MAX),
-            instance.name.0.clone(),
-        )
-    });
-}
-
-/// A row of `sys.sp_cdc_help_change_data_capture`.
-#[derive(Debug, Clone)]
-pub(super) struct Listed {
-    pub(super) schema: String,
-    pub(super) table: String,
-    /// The names of the columns that it captures.
-    pub(super) columns: Vec<String>,
-    pub(super) instance: SourceInstance,
-}
-
-impl Listed {
-    pub(super) fn of(row: &Row) -> Result<Listed, SourceError> {
-        let by_name = |column: &'static str| -> Result<Option<String>, SourceError> {
-            let value: Option<&str> = row.try_get(column).map_err(|e| ask::unexpected(e, DOING))?;
-            Ok(value.map(str::to_owned))
-        };
-        let start: Option<&[u8]> = row.try_get("start_lsn").map_err(|e| ask::unexpected(e, DOING))?;
-        let created: Option<chrono::NaiveDateTime> =
-            row.try_get("create_date").map_err(|e| ask::unexpected(e, DOING))?;
-        Ok(Listed {
-            schema: by_name("source_schema")?.unwrap_or_default(),
-            table: by_name("source_table")?.unwrap_or_default(),
-            columns: by_name("captured_column_list")?
-                .map(|list| bracketed(&list))
-                .unwrap_or_default(),
-            instance: SourceInstance {
-                name: CaptureInstance(by_name("capture_instance")?.unwrap_or_default()),
-                start_lsn: start.and_then(Lsn::from_bytes).filter(|lsn| !lsn.is_zero()),
-                columns: Vec::new(),
-                has_command_id: true,
-                created: created.map_or(0, |at| at.and_utc().timestamp_micros()),
-                key: by_name("index_column_list")?
-                    .map(|list| bracketed(&list))
-                    .unwrap_or_default(),
-                role: by_name("role_name")?.filter(|role| !role.is_empty()),
-            },
-        })
-    }
-}
-
-/// The question about an instance's columns.
-pub(super) fn captured_columns(instance: &CaptureInstance) -> String {
-    format!(
-        "EXEC sys.sp_cdc_get_captured_columns @capture_instance = {}",
-        quote::literal(&instance.0)
-    )
-}
-
-/// A row of `sys.sp_cdc_get_captured_columns`; `position` is the column's in it, from 1.
-pub(super) fn column(row: &Row, position: u32) -> Result<CapturedColumn, SourceError> {
-    let name: Option<&str> = row.try_get("column_name").map_err(|e| ask::unexpected(e, DOING))?;
-    let name = name.unwrap_or_default().to_owned();
-    let data_type: Option<&str> = row.try_get("data_type").map_err(|e| ask::unexpected(e, DOING))?;
-    let data_type = data_type.unwrap_or_default().to_ascii_lowercase();
-    let precision = number(row, "numeric_precision")?;
-    let scale = number(row, "numeric_scale")?;
-    let fraction = number(row, "datetime_precision")?;
-    let declared = DeclaredType {
-        name: &data_type,
-        length: number(row, "character_maximum_length")?,
-        precision: precision.and_then(|n| u8::try_from(n).ok()),
-        scale: scale.or(fraction).and_then(|n| u8::try_from(n).ok()),
-    };
-    Ok(CapturedColumn {
-        id: number(row, "column_id")?.unwrap_or_default(),
-        name,
-        source_type: declared.text(),
-        data_type: declared.arrow(),
-        recorded: declared.recorded(position),
-    })
-}
-
-/// The procedure's columns are `int`, `smallint` or `tinyint`, by version.
-fn number(row: &Row, column: &'static str) -> Result<Option<i32>, SourceError> {
-    if let Ok(value) = row.try_get::<i32, _>(column) {
-        return Ok(value);
-    }
-    if let Ok(value) = row.try_get::<i16, _>(column) {
-        return Ok(value.map(i32::from));
-    }
-    let value: Option<u8> = row.try_get(column).map_err(|e| ask::unexpected(e, DOING))?;
-    Ok(value.map(i32::from))
-}
-
-/// The names in `[id], [line]]no]`, in order.
-fn bracketed(list: &str) -> Vec<String> {
-    let mut names = Vec::new();
-    let mut characters = list.chars().peekable();
-    while let Some(character) = characters.next() {
-        if character != '[' {
-            continue;
-        }
-        let mut name = String::new();
-        while let Some(character) = characters.next() {
-            if character != ']' {
-                name.push(character);
-            } else if characters.peek() == Some(&']') {
-                characters.next();
-                name.push(']');
-            } else {
-                break;
-            }
-        }
-        names.push(name);
-    }
-    names
-}
-
 #[cfg(test)]
 mod tests {
     use arrow::datatypes::DataType;
@@ -495,6 +334,7 @@ mod tests {
                     source_type: data_type.to_string(),
                     data_type: Some(data_type.clone()),
                     recorded: Recorded::Always,
+                    in_source: false,
                 })
                 .collect(),
             has_command_id: true,
@@ -573,6 +413,16 @@ mod tests {
     }
 
     #[test]
+    fn a_column_that_the_newer_instance_leaves_out_may_have_a_value_while_the_source_has_it() {
+        let mut table = two();
+        table.instances[0].columns[1].in_source = true;
+        let shape = table.shape(&CaptureInstance("v1".to_owned()), None).unwrap();
+        assert_eq!(table.shape_of(0, &shape).columns[1].recorded, Recorded::Always);
+        assert_eq!(table.shape_of(1, &shape).columns[1].recorded, Recorded::Never);
+        assert_eq!(shape.columns[1].recorded, Recorded::Never);
+    }
+
+    #[test]
     fn a_column_that_came_back_with_another_type_is_a_changed_schema() {
         let mut table = two();
         table.instances[1] = instance(
@@ -626,11 +476,5 @@ mod tests {
         assert_eq!(reach("v2", Some(1)), ["v1", "v2"]);
         // The next LSN is the one at which v2 begins.
         assert_eq!(reach("v2", Some(3)), ["v2"]);
-    }
-
-    #[test]
-    fn key_columns_are_read_with_their_brackets() {
-        assert_eq!(bracketed("[id], [line]]no]"), ["id", "line]no"]);
-        assert!(bracketed("").is_empty());
     }
 }

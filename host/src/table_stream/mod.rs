@@ -44,7 +44,7 @@ use crate::identity::BatchId;
 use crate::lsn::Offset;
 use crate::report::{Event, TableSummary};
 use crate::retry;
-use crate::source::{AskPool, Catalog, Poll, PollState, Poller, Registration, StreamPool};
+use crate::source::{AskPool, Catalog, Poll, PollState, Poller, Registration, SourceError, StreamPool};
 use crate::transform::{Engine, KeyRing};
 use crate::verdict::{TableStatus, VerdictUpdate, VerdictWriter};
 
@@ -217,13 +217,13 @@ async fn stream(shared: &Arc<Shared>, settings: &TableSettings, table: &mut Open
     let mut unreached = None;
     if let Err(error) = table.finish_open_batch().await {
         let error = table.explained(error).await;
-        let Some(poll) = next_poll(shared, table, &mut polls, &mut seen).await? else {
+        let Some(poll) = next_poll(shared, table, &mut polls, &mut seen, once).await? else {
             return Err(error);
         };
         table.skip_loss(error, &poll).await?;
     }
     'polls: loop {
-        let Some(poll) = next_poll(shared, table, &mut polls, &mut seen).await? else {
+        let Some(poll) = next_poll(shared, table, &mut polls, &mut seen, once).await? else {
             return table.rest().await;
         };
         table.saw(&poll);
@@ -284,6 +284,7 @@ async fn next_poll(
     table: &OpenTable,
     polls: &mut watch::Receiver<PollState>,
     seen: &mut u64,
+    once: bool,
 ) -> Result<Option<Arc<Poll>>, StreamError> {
     loop {
         if shared.stop.is_cancelled() {
@@ -297,6 +298,8 @@ async fn next_poll(
             }
             PollState::Failing(error, failures) => match retry::pause(error.kind(), failures) {
                 Some(pause) => table.tell_retrying(&chain(error.as_ref()), failures, pause),
+                // As with a table that capture has not reached: only a run that is to end does not wait for it.
+                None if !once && matches!(*error, SourceError::NotCaptured { .. }) => {}
                 None => return Err(error.into()),
             },
             PollState::Seen(_) | PollState::Waiting => {}

@@ -126,14 +126,19 @@ impl Bearings<'_> {
             return Ok(Next::Nothing);
         }
         let mut newest = None;
+        // What cleanup took from an instance that takes over is not to be seen in its last change.
+        let mut is_whole = true;
         for piece in self.table.pieces(from, max.lsn) {
             match seen(poll, &self.table.instances[piece.instance].name)? {
-                Some((_, last)) => newest = newest.max(last),
+                Some((min_lsn, last)) => {
+                    newest = newest.max(last);
+                    is_whole &= min_lsn.is_some_and(|min_lsn| min_lsn <= piece.from);
+                }
                 // The poller was not told of it yet.
                 None => return Ok(Next::Nothing),
             }
         }
-        if newest.is_some_and(|last| last >= from) {
+        if newest.is_some_and(|last| last >= from) || !is_whole {
             return Ok(Next::Range { from });
         }
         if let Some(first) = self.first {

@@ -30,7 +30,13 @@ impl OpenTable {
         let TableLook { table, ddl } = self
             .retried(|| async {
                 let mut asker = self.shared.asks.get().await?;
-                Ok(look(&mut asker, &self.source, self.known_max.unwrap_or(Lsn::ZERO)).await?)
+                Ok(look(
+                    &mut asker,
+                    &self.source,
+                    self.known_max.unwrap_or(Lsn::ZERO),
+                    self.shared.catalog.zone.named(),
+                )
+                .await?)
             })
             .await?;
         if !table.is_same(&self.source) {

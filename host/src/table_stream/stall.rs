@@ -13,16 +13,20 @@ use super::StreamError;
 use super::open::OpenTable;
 use super::schema::Told;
 
+/// By how much daylight saving time puts a clock forward, at most.
+const CHANGE_OF_CLOCK: Duration = Duration::from_secs(3600);
+
 impl OpenTable {
     /// Whether capture stands still: as this process sees it or, where it has not seen it move, by the age of the newest commit.
     /// Capture that works through a backlog moves, however old its commits are.
     pub(super) fn is_stalled(&self, poll: &Poll) -> bool {
-        let still = match poll.clock {
-            Clock::Zone(_) if !poll.has_moved => lag(poll),
-            // Around a change of a clock whose zone is not known, times are off by it.
-            _ => poll.still_for,
+        let by_age = match poll.clock {
+            _ if poll.has_moved => Duration::ZERO,
+            Clock::Zone(_) => lag(poll),
+            // A clock whose zone is not known may have been put forward since that commit.
+            Clock::Fixed(_) => lag(poll).saturating_sub(CHANGE_OF_CLOCK),
         };
-        still > self.settings.reading.capture_stalled_after
+        by_age.max(poll.still_for) > self.settings.reading.capture_stalled_after
     }
 
     /// Records that capture stopped or goes on, when it did since this was recorded last.

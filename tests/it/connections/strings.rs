@@ -15,7 +15,7 @@ async fn a_connection_string_does_what_its_keys_do() {
     std::fs::write(project.path().join("source"), &string).expect("written");
     project.source("connection_string = { file = \"source\" }");
     let run = project.once().ok();
-    assert!(run.of_type("warning").is_empty(), "{}", run.stdout);
+    assert!(run.warnings().is_empty(), "{}", run.stdout);
     assert_eq!(ids(&project), [1]);
     let logins = logins(&server).await;
     // One at least of each driver.

@@ -15,7 +15,7 @@ pub use lake::{Rows, commits, files_under, rows_of};
 pub use project::{Project, Run, finish, sluice_binary, wait_for};
 pub use python::python;
 pub use running::Running;
-pub use sales::{ids, insert, sales};
+pub use sales::{ids, insert, sales, sales_on};
 pub use server::{PASSWORD, Server};
 
 /// A place under `target`, gone when the test ends well.

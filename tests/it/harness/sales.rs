@@ -8,7 +8,11 @@ use super::server::Server;
 
 /// A server with the database and these tables in schema `dbo`, each with a capture instance of its own.
 pub async fn sales(tables: &[&str]) -> Server {
-    let server = Server::start(&[]);
+    sales_on(Server::start(&[]), tables).await
+}
+
+/// The same on a server that was started with arguments of the test's own.
+pub async fn sales_on(server: Server, tables: &[&str]) -> Server {
     server.database("sales").await;
     for table in tables {
         server

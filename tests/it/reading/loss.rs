@@ -20,13 +20,8 @@ async fn clean(server: &Server) {
 }
 
 fn skipped(run: &crate::harness::Run) -> usize {
-    let warnings = run.of_type("warning");
-    let says = |event: &&serde_json::Value| {
-        event["message"]
-            .as_str()
-            .is_some_and(|text| text.contains("were skipped"))
-    };
-    warnings.iter().filter(says).count()
+    let warnings = run.warnings();
+    warnings.iter().filter(|text| text.contains("were skipped")).count()
 }
 
 #[tokio::test(flavor = "multi_thread")]

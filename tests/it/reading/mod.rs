@@ -69,6 +69,13 @@ async fn lsn(server: &Server, sql: &str) -> String {
     format!("0x{hex}")
 }
 
+/// Stops the server's clock at an instant.
+async fn set_clock(server: &Server, utc: &str) {
+    server
+        .exec("master", &format!("EXEC sim.clock @utc = N'{utc}', @frozen = 1"))
+        .await;
+}
+
 /// Makes the second instance of `dbo.t`, which `reader` may read.
 async fn second_instance(server: &Server, name: &str) {
     server

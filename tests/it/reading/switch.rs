@@ -1,7 +1,7 @@
 //! Two capture instances of a table are one stream.
 
-use super::{ORDER, bronze, events, lsn, plan, ranges, second_instance};
-use crate::harness::{Project, Running, Server, insert, rows_of, sales};
+use super::{ORDER, bronze, events, lsn, plan, ranges, second_instance, set_clock};
+use crate::harness::{Project, Running, Server, insert, rows_of, sales, sales_on};
 
 /// Three rows through `dbo_t`; then a column, a second instance, and three rows more.
 async fn switched() -> Server {
@@ -231,4 +231,58 @@ async fn rows_that_lack_a_new_column_begin_with_its_ddl_though_that_was_told_bef
     assert!(*from > commits[2] && *from < commits[3], "{switches:?}");
     assert!(*to >= commits[3] && *to < commits[4], "{switches:?}");
     assert_eq!(events(&project, "schema_change").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_column_that_the_new_instance_leaves_out_is_not_recorded_and_a_dropped_one_is_null() {
+    let server = sales(&["t"]).await;
+    server
+        .exec(
+            "sales",
+            "EXEC sys.sp_cdc_disable_table @source_schema = N'dbo', @source_name = N't', @capture_instance = N'dbo_t'; \
+             ALTER TABLE dbo.t ADD kept int NULL, gone int NULL",
+        )
+        .await;
+    second_instance(&server, "dbo_t").await;
+    server
+        .exec("sales", "INSERT INTO dbo.t VALUES (1, N'v1', 10, 100)")
+        .await;
+    server.exec("sales", "ALTER TABLE dbo.t DROP COLUMN gone").await;
+    server
+        .exec(
+            "sales",
+            "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N't', @role_name = NULL, \
+             @capture_instance = N'dbo_t_v2', @captured_column_list = N'id, v'; \
+             GRANT SELECT ON [cdc].[dbo_t_v2_CT] TO [reader]; INSERT INTO dbo.t VALUES (2, N'v2', 20)",
+        )
+        .await;
+    let project = Project::new(&server, "sales").table("dbo_t", "");
+    project.once().ok();
+    let rows = bronze(&project);
+    assert_eq!(rows.numbers("id"), [1, 2]);
+    let texts = |column: &str| rows.texts(column);
+    assert_eq!(texts("kept"), [Some("10".to_owned()), None]);
+    assert_eq!(texts("gone"), [Some("100".to_owned()), None]);
+    assert_eq!(texts("_omitted"), [None, Some("[kept]".to_owned())]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_that_is_made_in_the_second_pass_of_a_repeated_hour_follows_one_of_the_first() {
+    let server = Server::start(&["--version", "2022", "--time-zone", "Europe/Berlin"]);
+    // 02:50 on its clock, and then 02:10.
+    set_clock(&server, "2026-10-25T00:50:00Z").await;
+    let server = sales_on(server, &["t"]).await;
+    insert(&server, 1..=1).await;
+    set_clock(&server, "2026-10-25T01:10:00Z").await;
+    server
+        .exec("sales", "ALTER TABLE dbo.t ADD note nvarchar(20) NULL")
+        .await;
+    second_instance(&server, "dbo_t_v2").await;
+    server
+        .exec("sales", "INSERT INTO dbo.t VALUES (2, N'v2', N'note')")
+        .await;
+    let project = Project::new(&server, "sales").table("dbo_t", "");
+    project.once().ok();
+    assert_eq!(notes(&project), [None, Some("note".to_owned())]);
+    assert_eq!(events(&project, "capture_instance_switched").len(), 1);
 }

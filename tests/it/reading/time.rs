@@ -1,6 +1,6 @@
 //! The server's local time is told in UTC: in bronze, in the facts and in the verdict.
 
-use super::bronze;
+use super::{bronze, set_clock};
 use crate::harness::{Project, Server, rows_of};
 
 async fn sales_in(arguments: &[&str]) -> Server {
@@ -12,9 +12,7 @@ async fn sales_in(arguments: &[&str]) -> Server {
 
 /// A row that is committed at an instant of the server's clock.
 async fn insert_at(server: &Server, id: u32, utc: &str) {
-    server
-        .exec("master", &format!("EXEC sim.clock @utc = N'{utc}', @frozen = 1"))
-        .await;
+    set_clock(server, utc).await;
     server.exec("sales", &format!("INSERT INTO dbo.t VALUES ({id})")).await;
 }
 
@@ -41,7 +39,7 @@ async fn night(server: &Server, of: std::ops::Range<usize>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_hour_that_the_clock_repeats_is_told_apart_by_lsn_order() {
-    let server = sales_in(&["--time-zone", "W. Europe Standard Time"]).await;
+    let server = sales_in(&["--version", "2022", "--time-zone", "W. Europe Standard Time"]).await;
     night(&server, 0..6).await;
     let project = Project::new(&server, "sales").table("dbo_t", "");
     let run = project.once().ok();
@@ -58,7 +56,7 @@ async fn the_hour_that_the_clock_repeats_is_told_apart_by_lsn_order() {
 #[tokio::test(flavor = "multi_thread")]
 async fn runs_that_begin_and_end_in_the_repeated_hour_agree_with_one_that_does_not() {
     for stop in 1..6 {
-        let server = sales_in(&["--time-zone", "Europe/Berlin"]).await;
+        let server = sales_in(&["--version", "2022", "--time-zone", "Europe/Berlin"]).await;
         let project = Project::new(&server, "sales").table("dbo_t", "max_commits_per_batch = 1");
         night(&server, 0..stop).await;
         project.once().ok();
@@ -72,12 +70,10 @@ async fn runs_that_begin_and_end_in_the_repeated_hour_agree_with_one_that_does_n
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_that_begins_in_the_second_pass_is_not_an_hour_early() {
-    let server = sales_in(&["--time-zone", "Europe/Berlin"]).await;
+    let server = sales_in(&["--version", "2022", "--time-zone", "Europe/Berlin"]).await;
     server.table("sales", "other", "id int NOT NULL PRIMARY KEY").await;
     for (id, at) in (0..).zip(&NIGHT[..3]) {
-        server
-            .exec("master", &format!("EXEC sim.clock @utc = N'{at}Z', @frozen = 1"))
-            .await;
+        set_clock(&server, &format!("{at}Z")).await;
         server
             .exec("sales", &format!("INSERT INTO dbo.other VALUES ({id})"))
             .await;
@@ -133,6 +129,22 @@ async fn a_configured_zone_serves_a_server_that_does_not_name_it_and_has_to_be_i
     let run = project.once().ok();
     assert!(run.of_type("warning").is_empty(), "{}", run.stdout);
     assert_eq!(commit_times(&project), NIGHT);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_is_set_back_in_an_hour_that_will_be_repeated_has_not_come_to_its_second_pass() {
+    let server = sales_in(&["--version", "2022", "--time-zone", "Europe/Berlin"]).await;
+    insert_at(&server, 1, "2026-10-25T00:30:00Z").await;
+    insert_at(&server, 2, "2026-10-25T00:28:00Z").await;
+    let project = Project::new(&server, "sales").table("dbo_t", "");
+    project.once().ok();
+    // Times follow LSN order; 01:28 is an hour that the server has still to come to.
+    assert_eq!(commit_times(&project), ["2026-10-25T00:30:00", "2026-10-25T00:30:00"]);
+    let verdict = rows_of(&project.lake().join("ops/table_finalization"), &["table_name"]).expect("a verdict");
+    assert_eq!(
+        verdict.texts("finalized_until"),
+        [Some("2026-10-25T00:30:00".to_owned())]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -51,7 +51,7 @@ async fn every_code_page_is_read_in_its_own_characters() {
         .await;
     let project = Project::new(&server, "sales").table("dbo_t", "");
     let run = project.once().ok();
-    assert!(run.of_type("warning").is_empty(), "{}", run.stdout);
+    assert!(run.warnings().is_empty(), "{}", run.stdout);
     let rows = rows_of(&project.bronze("dbo_t"), &ORDER).expect("rows");
     for (at, (collation, text)) in COLLATIONS.iter().enumerate() {
         let read = rows.texts(&format!("c{at}"));
@@ -85,8 +85,8 @@ async fn what_is_not_valid_is_replaced_counted_and_told_by_column() {
     assert_eq!(rows.texts("wide"), some(&[Some("a\u{FFFD}"), Some("\u{FFFD}b")]));
     assert_eq!(rows.texts("jp"), some(&[Some("A\u{FFFD}"), Some("x")]));
     assert_eq!(rows.texts("fine"), some(&[Some("日"), Some("b")]));
-    let warnings = run.of_type("warning");
-    let message = warnings[0]["message"].as_str().expect("a message");
+    let warnings = run.warnings();
+    let message = &warnings[0];
     assert!(
         message.contains("2 of column wide") && message.contains("1 of column jp") && !message.contains("fine"),
         "{message}"
@@ -101,8 +101,8 @@ async fn what_is_not_valid_is_replaced_counted_and_told_by_column() {
         )
         .await;
     let run = project.once().ok();
-    let warnings = run.of_type("warning");
-    let message = warnings[0]["message"].as_str().expect("a message");
+    let warnings = run.warnings();
+    let message = &warnings[0];
     assert!(
         message.contains(". Column code belongs to the table's key"),
         "{message}"
