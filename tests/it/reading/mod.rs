@@ -1,6 +1,7 @@
 //! What is read from the source, and through which capture instance: where a stream begins, how batches are cut, the switch
 //! from one instance to the next, DDL, and what becomes of changes that were cleaned up.
 
+mod commits;
 mod loss;
 mod parts;
 mod schema;
