@@ -375,25 +375,24 @@ async fn a_row_version_is_eight_bytes_that_change_with_every_update() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_table_without_command_ids_is_read() {
-    let server = Server::start(&["--without-command-id", "--version", "2016"]);
+async fn a_null_in_a_column_with_a_default_is_null() {
+    let server = Server::start(&[]);
     server.database("sales").await;
     server
-        .table("sales", "t", "id int NOT NULL PRIMARY KEY, v nvarchar(10) NULL")
+        .table("sales", "t", "id int NOT NULL PRIMARY KEY, n int NULL DEFAULT 7")
         .await;
-    server
-        .exec(
-            "sales",
-            "BEGIN TRAN; INSERT INTO dbo.t VALUES (1, N'a'); UPDATE dbo.t SET v = N'b' WHERE id = 1; \
-             UPDATE dbo.t SET v = N'c' WHERE id = 1; DELETE FROM dbo.t; INSERT INTO dbo.t VALUES (1, N'd'); COMMIT",
-        )
-        .await;
-    server.exec("sales", "UPDATE dbo.t SET v = N'e' WHERE id = 1").await;
+    for statement in [
+        "INSERT INTO dbo.t VALUES (1, NULL)",
+        "INSERT INTO dbo.t (id) VALUES (2)",
+        "UPDATE dbo.t SET n = NULL WHERE id = 2",
+        "UPDATE dbo.t SET n = DEFAULT WHERE id = 1",
+    ] {
+        server.exec("sales", statement).await;
+    }
     let project = Project::new(&server, "sales").table("dbo_t", "");
     project.once().ok();
-    let rows = rows_of(&project.bronze("dbo_t"), &["_start_lsn", "_seqval", "_operation"]).expect("rows");
-    assert_eq!(rows.numbers("_operation"), [2, 3, 4, 3, 4, 1, 2, 3, 4]);
-    let letters = ["a", "a", "b", "b", "c", "c", "d", "d", "e"].map(Some);
-    assert_eq!(rows.texts("v"), some(&letters));
-    assert_eq!(rows.texts("_command_id"), some(&[None; 9]));
+    let rows = rows_of(&project.bronze("dbo_t"), &ORDER).expect("rows");
+    assert_eq!(rows.numbers("_operation"), [2, 2, 3, 4, 3, 4]);
+    let seven = Some("7");
+    assert_eq!(rows.texts("n"), some(&[None, seven, seven, None, None, seven]));
 }
