@@ -60,6 +60,38 @@ async fn a_long_value_that_was_not_recorded_is_not_a_cleared_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_column_that_may_not_be_null_is_null_where_it_was_not_recorded() {
+    let server = Server::start(&[]);
+    server.database("sales").await;
+    server
+        .table(
+            "sales",
+            "t",
+            "id int NOT NULL PRIMARY KEY, name nvarchar(10) NOT NULL, doc nvarchar(max) NOT NULL, note text NOT NULL",
+        )
+        .await;
+    for statement in [
+        "INSERT INTO dbo.t VALUES (1, N'a', N'doc', 'note')",
+        "UPDATE dbo.t SET name = N'b' WHERE id = 1",
+        "UPDATE dbo.t SET doc = N'more' WHERE id = 1",
+        "DELETE FROM dbo.t WHERE id = 1",
+    ] {
+        server.exec("sales", statement).await;
+    }
+    let project = Project::new(&server, "sales").table("dbo_t", "");
+    project.once().ok();
+    let rows = rows_of(&project.bronze("dbo_t"), &ORDER).expect("rows");
+    assert_eq!(rows.numbers("_operation"), [2, 3, 4, 3, 4, 1]);
+    let (doc, more, note) = (Some("doc"), Some("more"), Some("note"));
+    assert_eq!(rows.texts("doc"), some(&[doc, None, doc, doc, more, more]));
+    assert_eq!(rows.texts("note"), some(&[note, None, note, None, note, None]));
+    assert_eq!(
+        rows.texts("_omitted"),
+        some(&[None, Some("[doc, note]"), None, Some("[note]"), None, Some("[note]")])
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_computed_column_is_never_recorded() {
     let server = Server::start(&[]);
     server.database("sales").await;
