@@ -3,16 +3,11 @@
 use super::ORDER;
 use crate::harness::{Project, Running, Server, rows_of};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_type_that_cannot_be_read_stops_its_table_and_no_other() {
-    let server = Server::start(&[]);
-    server.database("sales").await;
-    server
-        .table("sales", "healthy", "id int NOT NULL PRIMARY KEY, v int NULL")
-        .await;
-    let types = ["sql_variant", "geography", "geometry", "hierarchyid"];
-    let mut project = Project::new(&server, "sales").table("dbo_healthy", "");
-    for ty in types {
+const UNREADABLE: [&str; 4] = ["sql_variant", "geography", "geometry", "hierarchyid"];
+
+/// A table with a column of each of these types, and one row: `dbo.t_<type>`.
+async fn unreadable(server: &Server) {
+    for ty in UNREADABLE {
         server
             .table(
                 "sales",
@@ -23,12 +18,25 @@ async fn a_type_that_cannot_be_read_stops_its_table_and_no_other() {
         server
             .exec("sales", &format!("INSERT INTO dbo.t_{ty} (id) VALUES (1)"))
             .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_type_that_cannot_be_read_stops_its_table_and_no_other() {
+    let server = Server::start(&[]);
+    server.database("sales").await;
+    server
+        .table("sales", "healthy", "id int NOT NULL PRIMARY KEY, v int NULL")
+        .await;
+    unreadable(&server).await;
+    let mut project = Project::new(&server, "sales").table("dbo_healthy", "");
+    for ty in UNREADABLE {
         project = project.table(&format!("dbo_t_{ty}"), "");
     }
     server.exec("sales", "INSERT INTO dbo.healthy VALUES (1, 7)").await;
     let run = project.once();
     assert_eq!(run.code, 2, "{}", run.stdout);
-    for ty in types {
+    for ty in UNREADABLE {
         let failure = run.failure(&format!("dbo_t_{ty}"));
         let text = failure["error"].as_str().expect("an error");
         assert!(
@@ -55,6 +63,23 @@ async fn a_type_that_cannot_be_read_stops_its_table_and_no_other() {
         rows_of(&project.bronze("without"), &ORDER).expect("rows").numbers("id"),
         [2]
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_column_that_cannot_be_read_is_left_out_by_columns() {
+    let server = Server::start(&[]);
+    server.database("sales").await;
+    unreadable(&server).await;
+    let mut project = Project::new(&server, "sales");
+    for ty in UNREADABLE {
+        project = project.table(&format!("dbo_t_{ty}"), "columns = [\"id\"]");
+    }
+    project.once().ok();
+    for ty in UNREADABLE {
+        let rows = rows_of(&project.bronze(&format!("dbo_t_{ty}")), &ORDER).expect("rows");
+        assert_eq!(rows.numbers("id"), [1], "{ty}");
+        assert!(rows.batch.column_by_name("odd").is_none(), "{ty}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
