@@ -107,5 +107,5 @@ async fn an_instance_that_is_disabled_is_said_to_be_unknown() {
         "EXEC sys.sp_cdc_disable_table @source_schema = N'dbo', @source_name = N't', @capture_instance = N'dbo_t'",
     )
     .await;
-    assert!(error.contains("dbo_t"), "{error}");
+    assert!(error.contains("no capture instance dbo_t"), "{error}");
 }
