@@ -236,3 +236,63 @@ fn text(row: &Row, column: usize) -> Result<Option<String>, SourceError> {
     let value: Option<&str> = row.try_get(column).map_err(|e| ask::unexpected(e, DOING))?;
     Ok(value.map(str::to_owned))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{Classify as _, ErrorKind};
+
+    /// A catalog with instances of these names.
+    fn catalog(names: &[&str]) -> Catalog {
+        let named: Vec<(&str, Option<Lsn>)> = names.iter().map(|name| (*name, None)).collect();
+        let instances = SourceTable::for_test(&named).instances.into_iter();
+        Catalog {
+            database: "sales".to_owned(),
+            version: "16.0.4135.4".to_owned(),
+            zone: Zone::Unknown,
+            warnings: Vec::new(),
+            instances: instances
+                .map(|instance| Listed {
+                    schema: "dbo".to_owned(),
+                    table: "t".to_owned(),
+                    columns: Vec::new(),
+                    instance,
+                })
+                .collect(),
+        }
+    }
+
+    /// The instance that a name means.
+    fn found(catalog: &Catalog, wanted: &str) -> Option<String> {
+        let found = catalog.matching(&CaptureInstance(wanted.to_owned())).unwrap();
+        found.map(|listed| listed.instance.name.0.clone())
+    }
+
+    #[test]
+    fn the_only_name_that_differs_just_in_case_is_found() {
+        let catalog = catalog(&["dbo_other", "Dbo_Äpfel"]);
+        assert_eq!(found(&catalog, "dbo_äpfel").as_deref(), Some("Dbo_Äpfel"));
+        assert_eq!(found(&catalog, "dbo_apfel"), None);
+    }
+
+    #[test]
+    fn an_exact_name_wins_over_those_that_differ_just_in_case() {
+        let catalog = catalog(&["DBO_T", "dbo_t", "Dbo_T"]);
+        for name in ["DBO_T", "dbo_t", "Dbo_T"] {
+            assert_eq!(found(&catalog, name).as_deref(), Some(name));
+        }
+    }
+
+    #[test]
+    fn of_names_that_differ_just_in_case_one_has_to_be_written_exactly() {
+        let error = catalog(&["DBO_T", "dbo_other", "dbo_t"])
+            .matching(&CaptureInstance("Dbo_T".to_owned()))
+            .unwrap_err();
+        assert!(matches!(error, SourceError::AmbiguousInstance { .. }), "{error}");
+        assert!(
+            error.to_string().contains("DBO_T and dbo_t differ only in case"),
+            "{error}"
+        );
+        assert_eq!(error.kind(), ErrorKind::Config);
+    }
+}
