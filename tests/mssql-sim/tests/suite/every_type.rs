@@ -183,10 +183,61 @@ pub const COLUMNS: &[Column] = &[
             "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFE",
         ],
     ),
+    column("c_text", "text", ["'it''s Ÿ'", "''"], ["it's Ÿ", ""]),
+    column(
+        "c_ntext",
+        "ntext",
+        ["REPLICATE(CAST(N'漢' AS nvarchar(max)), 20000)", "N''"],
+        ["漢*20000", ""],
+    ),
+    column("c_image", "image", ["0xDEADBEEF00", "0x"], ["DEADBEEF00", ""]),
+    column(
+        "c_xml",
+        "xml",
+        ["N'<a b=\"1\">é😀</a>'", "N''"],
+        ["<a b=\"1\">é😀</a>", ""],
+    ),
+    column(
+        "c_datetimeoffset",
+        "datetimeoffset(7)",
+        [
+            "'9999-12-31 23:59:59.9999999 +14:00'",
+            "'0001-01-01 00:00:00.0000001 -14:00'",
+        ],
+        [
+            "9999-12-31 23:59:59.9999999 +14:00",
+            "0001-01-01 00:00:00.0000001 -14:00",
+        ],
+    ),
+    column(
+        "c_datetimeoffset_3",
+        "datetimeoffset(3)",
+        ["'2024-02-29 12:34:56.789 -05:30'", "'1969-12-31 23:59:59.999 +00:00'"],
+        [
+            "2024-02-29 12:34:56.7890000 -05:30",
+            "1969-12-31 23:59:59.9990000 +00:00",
+        ],
+    ),
+    column(
+        "c_json",
+        "json",
+        ["N'{\"a\":[1,\"é\"]}'", "N'[]'"],
+        ["{\"a\":[1,\"é\"]}", "[]"],
+    ),
+    column(
+        "c_vector",
+        "vector(3)",
+        ["N'[1, -0.5, 0.25]'", "N'[0, 0, 0]'"],
+        ["[1.0,-0.5,0.25]", "[0.0,0.0,0.0]"],
+    ),
 ];
 
+/// Each `rowversion` of [`create_script`], whose values the server makes, and its text by the server.
+pub const SELECT_VERSIONS: &str =
+    "SELECT version, CONVERT(varchar(16), version, 2) AS shown FROM dbo.row_versions ORDER BY id";
+
 /// Makes `dbo.every_type` (all columns nullable) and `dbo.every_type_nn` (none), and fills both: row 1 has the first
-/// literals, row 2 the second, and row 3 of the nullable one has NULLs.
+/// literals, row 2 the second, and row 3 of the nullable one has NULLs. `dbo.row_versions` has two rows.
 pub fn create_script() -> String {
     let mut script = String::new();
     for (table, null) in [("every_type", "NULL"), ("every_type_nn", "NOT NULL")] {
@@ -207,7 +258,11 @@ pub fn create_script() -> String {
             ));
         }
     }
-    script.push_str("INSERT INTO dbo.every_type (id) VALUES (3)\nGO\n");
+    script.push_str(
+        "INSERT INTO dbo.every_type (id) VALUES (3)\nGO\n\
+         CREATE TABLE dbo.row_versions (id int NOT NULL PRIMARY KEY, version rowversion)\nGO\n\
+         INSERT INTO dbo.row_versions (id) VALUES (1), (2)\nGO\n",
+    );
     script
 }
 
@@ -257,6 +312,32 @@ pub fn check(rows: &[Vec<Option<String>>], nullable: bool, adjust: impl Fn(&Colu
     }
 }
 
+/// The rows of [`SELECT_VERSIONS`]: eight bytes each, and the second is the newer one.
+pub fn check_versions(rows: &[Vec<Option<String>>]) {
+    assert_eq!(rows.len(), 2);
+    for row in rows {
+        assert_eq!(row[0], row[1]);
+        assert_eq!(row[0].as_ref().map(String::len), Some(16), "{row:?}");
+    }
+    assert!(rows[0][0] < rows[1][0], "{rows:?}");
+}
+
+/// What Python's times can hold of a text: they end at the microsecond.
+pub fn to_the_microsecond(column: &Column, expected: String) -> String {
+    let digits = "0001-01-01 00:00:00.000000".len();
+    match column.ty {
+        "time(7)" | "time(0)" | "datetime2(7)" | "datetime2(3)" => expected[..expected.len() - 1].to_owned(),
+        // The offset stands behind it.
+        "datetimeoffset(7)" | "datetimeoffset(3)" => format!("{}{}", &expected[..digits], &expected[digits + 1..]),
+        _ => expected,
+    }
+}
+
+/// What a client that does not know of collations in UTF-8 reads: it takes them for code page 1252.
+pub fn in_code_page_1252(expected: &str) -> String {
+    expected.replace('é', "Ã©")
+}
+
 /// An integer with a decimal point `scale` digits from its end.
 pub fn with_scale(value: i128, scale: u8) -> String {
     let scale = usize::from(scale);
@@ -290,4 +371,21 @@ pub fn date_text(days: u32) -> String {
         .unwrap()
         .format("%Y-%m-%d")
         .to_string()
+}
+
+/// `YYYY-MM-DD HH:MM:SS.fffffff +HH:MM` of days and 100 ns units in UTC, and the minutes that local time is ahead of it.
+pub fn offset_text(days: u32, units: u64, minutes: i16) -> String {
+    const UNITS_A_MINUTE: i64 = 600_000_000;
+    const UNITS_A_DAY: i64 = 1440 * UNITS_A_MINUTE;
+    let utc = i64::from(days) * UNITS_A_DAY + i64::try_from(units).unwrap();
+    let local = utc + i64::from(minutes) * UNITS_A_MINUTE;
+    let sign = if minutes < 0 { '-' } else { '+' };
+    let ahead = minutes.unsigned_abs();
+    format!(
+        "{} {} {sign}{:02}:{:02}",
+        date_text(u32::try_from(local.div_euclid(UNITS_A_DAY)).unwrap()),
+        time_text(local.rem_euclid(UNITS_A_DAY).unsigned_abs()),
+        ahead / 60,
+        ahead % 60
+    )
 }

@@ -14,7 +14,7 @@ use mssql_tds::datatypes::sqltypes::SqlType;
 use mssql_tds::error::Error;
 use mssql_tds::message::parameters::rpc_parameters::{RpcParameter, StatusFlags};
 
-use crate::every_type::{self, Column, date_text, time_text, with_scale};
+use crate::every_type::{self, Column, date_text, offset_text, time_text, with_scale};
 use crate::harness::{PASSWORD, Sim, USER};
 
 async fn connect(sim: &Sim, mode: EncryptionSetting, password: &str, database: &str) -> TdsResult<TdsClient> {
@@ -71,6 +71,16 @@ fn text(value: &ColumnValues, ty: &str) -> Option<String> {
         ColumnValues::DateTime2(value) => {
             format!("{} {}", date_text(value.days), time_text(value.time.time_nanoseconds))
         }
+        ColumnValues::DateTimeOffset(value) => {
+            let utc = &value.datetime2;
+            offset_text(utc.days, utc.time.time_nanoseconds, value.offset)
+        }
+        ColumnValues::Xml(value) => value.as_string(),
+        ColumnValues::Json(value) => value.as_string(),
+        ColumnValues::Vector(value) => {
+            let elements: Vec<String> = value.as_f32().unwrap().iter().map(|n| format!("{n:?}")).collect();
+            format!("[{}]", elements.join(","))
+        }
         ColumnValues::DateTime(value) => {
             let time = time_text((u64::from(value.time) * 10 + 1) / 3 * 10_000);
             format!(
@@ -119,6 +129,13 @@ async fn it_reads_every_type_exactly() {
         every_type::check(&texts, nullable, as_is);
         client.close_query().await.unwrap();
     }
+    client.execute(every_type::SELECT_VERSIONS.into(), ()).await.unwrap();
+    let texts: Vec<Vec<Option<String>>> = rows(&mut client)
+        .await
+        .iter()
+        .map(|row| row.iter().map(|value| text(value, "")).collect())
+        .collect();
+    every_type::check_versions(&texts);
 }
 
 #[tokio::test]

@@ -32,7 +32,9 @@ def text(value):
         return str(value).upper()
     if isinstance(value, datetime.datetime):
         day = f"{value.year:04}-{value.month:02}-{value.day:02}"
-        return f"{day} {value:%H:%M:%S}.{value.microsecond:06}"
+        offset = f"{value:%z}"
+        zone = f" {offset[:3]}:{offset[3:]}" if offset else ""
+        return f"{day} {value:%H:%M:%S}.{value.microsecond:06}{zone}"
     if isinstance(value, datetime.date):
         return f"{value.year:04}-{value.month:02}-{value.day:02}"
     if isinstance(value, datetime.time):

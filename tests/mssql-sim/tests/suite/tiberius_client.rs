@@ -6,13 +6,14 @@ use futures::TryStreamExt;
 use tiberius::numeric::Numeric;
 use tiberius::{AuthMethod, ColumnData, EncryptionLevel, Query, QueryItem, Row};
 
-use crate::every_type::{self, Column, date_text, time_text, with_scale};
+use crate::every_type::{self, Column, date_text, offset_text, time_text, with_scale};
 use crate::harness::{PASSWORD, Sim, USER, connect};
 
-/// tiberius hands money over as f64, which cannot hold its ends.
+/// tiberius hands money over as f64, which cannot hold its ends, and knows of no collations in UTF-8.
 fn adjust(column: &Column, expected: String) -> String {
     match column.ty {
         "money" | "smallmoney" => expected.parse::<f64>().unwrap().to_string(),
+        "json" => every_type::in_code_page_1252(&expected),
         _ => expected,
     }
 }
@@ -48,6 +49,12 @@ fn text(value: &ColumnData<'_>, ty: &str) -> Option<String> {
             let units = time.increments() * 10_u64.pow(7 - u32::from(time.scale()));
             format!("{} {}", date_text(value.date().days()), time_text(units))
         }),
+        ColumnData::DateTimeOffset(value) => value.map(|value| {
+            let (date, time) = (value.datetime2().date(), value.datetime2().time());
+            let units = time.increments() * 10_u64.pow(7 - u32::from(time.scale()));
+            offset_text(date.days(), units, value.offset())
+        }),
+        ColumnData::Xml(value) => value.as_ref().map(|value| value.to_string()),
         ColumnData::DateTime(value) => value.map(|value| {
             let days = u32::try_from(value.days() + 693_595).unwrap();
             let milliseconds = (u64::from(value.seconds_fragments()) * 10 + 1) / 3;
@@ -94,6 +101,14 @@ async fn it_reads_every_type() {
             .unwrap();
         every_type::check(&rows.iter().map(texts).collect::<Vec<_>>(), nullable, adjust);
     }
+    let rows = client
+        .simple_query(every_type::SELECT_VERSIONS)
+        .await
+        .unwrap()
+        .into_first_result()
+        .await
+        .unwrap();
+    every_type::check_versions(&rows.iter().map(texts).collect::<Vec<_>>());
 }
 
 #[tokio::test]
@@ -322,6 +337,32 @@ async fn several_result_sets_counts_and_errors_come_in_order() {
             .unwrap()
             .unwrap();
         assert_eq!(row.get::<i32, _>(0), Some(1));
+    }
+}
+
+#[tokio::test]
+async fn an_error_has_its_number_state_class_and_the_line_of_its_batch() {
+    let sim = Sim::with_probe();
+    let mut client = sim.tiberius("probe").await;
+    for (sql, wanted) in [
+        ("SELECT 1\n\nSELECT * FROM dbo.missing", (208, 1, 16, 3)),
+        ("SELECT 1;\nSELEC 2", (102, 1, 15, 2)),
+        ("DECLARE @n int\nRAISERROR(N'own', 11, 7)", (50_000, 7, 11, 2)),
+        ("SELECT * FROM dbo.missing", (208, 1, 16, 1)),
+    ] {
+        let result = match client.simple_query(sql).await {
+            Ok(stream) => stream.into_results().await.map(|_| ()),
+            Err(error) => Err(error),
+        };
+        let error = result.unwrap_err();
+        let tiberius::error::Error::Server(token) = &error else {
+            panic!("no error of the server: {error}")
+        };
+        assert_eq!(
+            (token.code(), token.state(), token.class(), token.line()),
+            wanted,
+            "{sql}: {error}"
+        );
     }
 }
 

@@ -35,7 +35,8 @@ fn tsql(sim: &Sim, password: &str, database: &str, input: &str) -> (String, Stri
 fn it_logs_in_and_reads_every_type() {
     let sim = Sim::with_probe();
     sim.script(&format!("USE probe\nGO\n{}", every_type::create_script()));
-    let names = "c_bigint, c_dec38_10, c_money, c_smallmoney, c_varchar, c_nvarchar, c_varbinary, c_guid, c_dec38_0";
+    let names = "c_bigint, c_dec38_10, c_money, c_smallmoney, c_varchar, c_nvarchar, c_varbinary, c_guid, c_dec38_0, \
+                 c_text, c_image, c_xml, c_json, c_vector";
     for table in ["every_type", "every_type_nn"] {
         let (out, err) = tsql(
             &sim,
@@ -45,12 +46,14 @@ fn it_logs_in_and_reads_every_type() {
         );
         let first = "9223372036854775807\t9999999999999999999999999999.9999999999\t922337203685477.5807\t214748.3647\t\
                      it's Ÿ\t𝒜 'q' \"d\" 漢字\tdeadbeef00\t00112233-4455-6677-8899-AABBCCDDEEFF\t\
-                     99999999999999999999999999999999999999";
+                     99999999999999999999999999999999999999\t\
+                     it's Ÿ\tdeadbeef00\t<a b=\"1\">é😀</a>\t{\"a\":[1,\"é\"]}\t[1.0,-0.5,0.25]";
         assert!(out.contains(first), "{out}\n{err}");
         let second = "-9223372036854775808\t-9999999999999999999999999999.9999999999\t-922337203685477.5808\t\
-                      -214748.3648\t\t\t\tFFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFE\t-99999999999999999999999999999999999999";
+                      -214748.3648\t\t\t\tFFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFE\t-99999999999999999999999999999999999999\t\
+                      \t\t\t[]\t[0.0,0.0,0.0]";
         assert!(out.contains(second), "{out}\n{err}");
-        assert_eq!(out.contains(&["NULL"; 9].join("\t")), table == "every_type", "{out}");
+        assert_eq!(out.contains(&["NULL"; 14].join("\t")), table == "every_type", "{out}");
     }
     // All columns at once: a NULL bitmap of several bytes, and values of many packets.
     let (out, err) = tsql(
@@ -59,7 +62,11 @@ fn it_logs_in_and_reads_every_type() {
         "probe",
         &format!("{}\ngo", every_type::select("every_type")),
     );
-    assert!(out.contains(&"漢".repeat(20_000)), "{err}");
+    assert_eq!(
+        out.matches(&"漢".repeat(20_000)).count(),
+        2,
+        "nvarchar(max), ntext: {err}"
+    );
     assert!(out.contains(&["NULL"; every_type::COLUMNS.len()].join("\t")), "{err}");
 }
 
@@ -91,6 +98,19 @@ fn a_script_writes_reads_and_meets_errors_where_they_belong() {
     assert!(out.contains("1\tŽofia\n2\tNULL\n\n2\n"), "{out}\n{err}");
     assert!(err.contains("Msg 2627") && err.contains("Msg 208"), "{err}");
     assert!(format!("{out}{err}").contains("done 😀"), "{out}\n{err}");
+}
+
+#[test]
+fn an_error_names_the_line_of_its_batch() {
+    let sim = Sim::with_probe();
+    let script = "SELECT 1\n\nSELECT * FROM dbo.nothing\ngo\nSELECT 1;\nSELEC 2\ngo";
+    let (_, err) = tsql(&sim, PASSWORD, "probe", script);
+    for words in [
+        "Msg 208 (severity 16, state 1) from mssql-sim Line 3:",
+        "Msg 102 (severity 15, state 1) from mssql-sim Line 2:",
+    ] {
+        assert!(err.contains(words), "{words} in {err}");
+    }
 }
 
 #[test]
