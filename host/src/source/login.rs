@@ -3,6 +3,7 @@
 use super::connect::Target;
 use super::error::SourceError;
 use super::grants;
+use super::verify;
 use crate::config::{Authentication, SourceSettings};
 
 const DOING: &str = "logging in";
@@ -42,6 +43,10 @@ pub(super) fn of_mssql_tds(settings: &SourceSettings, target: &Target, error: ms
         Error::CertificateExpired => tls("the server's certificate has expired".to_owned()),
         Error::TlsHandshakeError { source, .. } => tls(source.to_string()),
         Error::TlsError(error) => tls(error.to_string()),
+        // Of its words for many things, those for an answer to the prelogin that offers none.
+        Error::ProtocolError(words) if words.contains("encryption but client requires it") => {
+            tls(verify::NO_ENCRYPTION.to_owned())
+        }
         other => SourceError::Connect {
             server: target.to_string(),
             reason: other.to_string(),

@@ -26,6 +26,9 @@ use crate::config::{Authentication, Encrypt, SourceSettings, Trust};
 /// Of TDS 8.
 const ALPN: &str = "tds/8.0";
 
+/// What is wrong with a server that cannot encrypt, or does not want to.
+pub(super) const NO_ENCRYPTION: &str = "the server offers no encryption";
+
 /// What was checked, and the tool for it.
 #[derive(Debug, Default)]
 pub(super) struct Verified {
@@ -56,7 +59,7 @@ pub(super) async fn encrypt(
         false => Some(prelogin::exchange(&mut tcp, token).await.map_err(broken)?),
     };
     if early.as_ref().is_some_and(|answer| !answer.encrypts()) {
-        return Err(failed(target, "the server offers no encryption"));
+        return Err(failed(target, NO_ENCRYPTION));
     }
     let mut stream = connector
         .connect(name, InPackets::new(tcp, !strict))
