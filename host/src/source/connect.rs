@@ -245,6 +245,9 @@ async fn tiberius_at(
     target: &Target,
     credential: &Credential,
 ) -> Result<Attempt, SourceError> {
+    if settings.encrypt == Encrypt::Login {
+        verify::expect_encryption(settings, target).await?;
+    }
     let tcp = dial(settings, target).await?;
     let wire = match settings.encrypt {
         Encrypt::Login => Wire::Plain(tcp),
@@ -301,6 +304,9 @@ async fn mssql_tds_at(
     target: &Target,
     credential: &Credential,
 ) -> Result<TdsClient, SourceError> {
+    if settings.encrypt == Encrypt::Login {
+        verify::expect_encryption(settings, target).await?;
+    }
     let mut anew = false;
     loop {
         let (mut context, data_source) = tds_context(settings, target, credential);

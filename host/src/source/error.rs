@@ -353,7 +353,7 @@ fn tls_advice(reason: &str) -> &'static str {
     } else if lower.contains("the expected one") {
         "if the server has a new certificate, put it where source.server_certificate says"
     } else if lower.contains("no encryption") {
-        "the server has no certificate: give it one, or set source.encrypt = false"
+        "no login is sent in clear: give the server a certificate"
     } else {
         "set source.ca_file to the PEM file of the authority that signed the server's certificate, or source.server_certificate to the certificate itself when it is self-signed"
     }

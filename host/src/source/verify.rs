@@ -6,13 +6,14 @@
 //! checked against the authority and the name, and mssql-tds is held to that certificate. That is as safe as checking
 //! the authority each time: whoever answers has to prove that it has that certificate's key.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use native_tls::{Certificate, TlsConnector};
 use tempfile::NamedTempFile;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio_native_tls::TlsStream;
@@ -36,6 +37,8 @@ pub(super) struct Verified {
     connector: OnceLock<TlsConnector>,
     /// Certificates (DER) of servers that passed, in files, because mssql-tds takes a path.
     certificates: Mutex<HashMap<(String, u16), NamedTempFile>>,
+    /// Servers that can encrypt a login.
+    encrypting: Mutex<HashSet<(String, u16)>>,
 }
 
 pub(super) type Encrypted = TlsStream<InPackets<TcpStream>>;
@@ -46,17 +49,13 @@ pub(super) async fn encrypt(
     target: &Target,
     mut tcp: TcpStream,
 ) -> Result<(Encrypted, Answer), SourceError> {
-    let broken = |error: std::io::Error| SourceError::Connect {
-        server: target.to_string(),
-        reason: error.to_string(),
-    };
     let token = matches!(settings.authentication, Authentication::Token(_));
     let connector = tokio_native_tls::TlsConnector::from(connector(settings, target)?);
     let name = settings.host_name_in_certificate.as_deref().unwrap_or(&target.host);
     let strict = settings.encrypt == Encrypt::Strict;
     let early = match strict {
         true => None,
-        false => Some(prelogin::exchange(&mut tcp, token).await.map_err(broken)?),
+        false => Some(answer(target, &mut tcp, token).await?),
     };
     if early.as_ref().is_some_and(|answer| !answer.encrypts()) {
         return Err(failed(target, NO_ENCRYPTION));
@@ -72,9 +71,25 @@ pub(super) async fn encrypt(
     stream.get_mut().get_mut().get_mut().end();
     let answer = match early {
         Some(answer) => answer,
-        None => prelogin::exchange(&mut stream, token).await.map_err(broken)?,
+        None => answer(target, &mut stream, token).await?,
     };
     Ok((stream, answer))
+}
+
+/// Asks whether a login can be encrypted, where nothing else is to be: mssql-tds would send it in clear to a server that says
+/// no. Asked on a connection of its own, once a process and server.
+pub(super) async fn expect_encryption(settings: &SourceSettings, target: &Target) -> Result<(), SourceError> {
+    let mut encrypting = settings.learned.verified.encrypting.lock().await;
+    let key = (target.host.clone(), target.port);
+    if encrypting.contains(&key) {
+        return Ok(());
+    }
+    let mut tcp = connect::dial(settings, target).await?;
+    if !answer(target, &mut tcp, false).await?.encrypts() {
+        return Err(failed(target, NO_ENCRYPTION));
+    }
+    encrypting.insert(key);
+    Ok(())
 }
 
 /// A file with the certificate that the server of `target` has, checked; `anew`: not one that was checked before.
@@ -161,6 +176,19 @@ fn expect_certificate(path: &Path, certificate: &[u8]) -> Result<(), String> {
         true => Ok(()),
         false => Err(format!("the certificate of {shown} has expired, or is not yet valid")),
     }
+}
+
+/// The answer to a prelogin; `token`: an access token follows.
+async fn answer<S>(target: &Target, stream: &mut S, token: bool) -> Result<Answer, SourceError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    prelogin::exchange(stream, token)
+        .await
+        .map_err(|error| SourceError::Connect {
+            server: target.to_string(),
+            reason: error.to_string(),
+        })
 }
 
 fn failed(target: &Target, reason: &str) -> SourceError {
