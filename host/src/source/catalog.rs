@@ -45,24 +45,7 @@ const DOING: &str = "reading the CDC catalog";
 impl Catalog {
     /// Asks the database. CDC must be on.
     pub async fn read(asker: &mut Asker) -> Result<Catalog, SourceError> {
-        let rows = asker
-            .query(
-                "SELECT DB_NAME(), CAST(SERVERPROPERTY('ProductVersion') AS nvarchar(128)), \
-                 (SELECT is_cdc_enabled FROM sys.databases WHERE database_id = DB_ID())",
-                &[],
-                DOING,
-            )
-            .await?;
-        let row = rows.first().ok_or_else(|| SourceError::Unexpected {
-            doing: DOING.to_owned(),
-            reason: "no row about the database".to_owned(),
-        })?;
-        let database = text(row, 0)?.unwrap_or_default();
-        let version = text(row, 1)?.unwrap_or_default();
-        let enabled: Option<bool> = row.try_get(2).map_err(|e| ask::unexpected(e, DOING))?;
-        if enabled != Some(true) {
-            return Err(SourceError::CdcNotEnabled { database });
-        }
+        let (database, version) = expect_cdc(asker).await?;
         let instances = listing::list(asker).await?;
         let mut warnings = Vec::new();
         let zone = server_clock::zone(asker, &version, &mut warnings).await?;
@@ -229,6 +212,29 @@ impl Catalog {
             user: asker.user(),
             grant: grants::source_by_name(&wanted.0, &asker.user()),
         }))
+    }
+}
+
+/// The database's name and the server's version. An error when CDC is off.
+pub(super) async fn expect_cdc(asker: &mut Asker) -> Result<(String, String), SourceError> {
+    let rows = asker
+        .query(
+            "SELECT DB_NAME(), CAST(SERVERPROPERTY('ProductVersion') AS nvarchar(128)), \
+             (SELECT is_cdc_enabled FROM sys.databases WHERE database_id = DB_ID())",
+            &[],
+            DOING,
+        )
+        .await?;
+    let row = rows.first().ok_or_else(|| SourceError::Unexpected {
+        doing: DOING.to_owned(),
+        reason: "no row about the database".to_owned(),
+    })?;
+    let database = text(row, 0)?.unwrap_or_default();
+    let version = text(row, 1)?.unwrap_or_default();
+    let enabled: Option<bool> = row.try_get(2).map_err(|e| ask::unexpected(e, DOING))?;
+    match enabled {
+        Some(true) => Ok((database, version)),
+        _ => Err(SourceError::CdcNotEnabled { database }),
     }
 }
 

@@ -428,6 +428,14 @@ impl SourceError {
         }
     }
 
+    /// Whether it is that the database has no CDC. 22901 is what its procedures say then.
+    pub(crate) fn is_cdc_off(&self) -> bool {
+        matches!(
+            self,
+            SourceError::CdcNotEnabled { .. } | SourceError::Server { number: 22901, .. }
+        )
+    }
+
     /// Whether somebody answered: the server is there, and only this question failed.
     pub(super) fn was_answered(&self) -> bool {
         !matches!(self, SourceError::Connect { .. } | SourceError::Browser { .. })

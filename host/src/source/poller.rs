@@ -11,6 +11,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::ask::{self, Asker};
+use super::catalog;
 use super::error::SourceError;
 use super::listing::{self, Listed};
 use super::mapping;
@@ -234,7 +235,12 @@ async fn run(
         let joined = shared.joined.swap(false, Ordering::AcqRel);
         list.is_old |= joined;
         let tables: Vec<CaptureInstance> = shared.lock().keys().cloned().collect();
-        let pause = match poll(&mut asker, &mut clock, &mut list, &tables, number + 1).await {
+        let polled = match poll(&mut asker, &mut clock, &mut list, &tables, number + 1).await {
+            // What the question reads goes with CDC. That it was disabled says more.
+            Err(error) if is_final(&error) => Err(catalog::expect_cdc(&mut asker).await.err().unwrap_or(error)),
+            polled => polled,
+        };
+        let pause = match polled {
             Ok(poll) => {
                 number += 1;
                 failures = 0;
@@ -371,11 +377,12 @@ async fn poll(
         match ask_group(asker, group, max_lsn, clock).await {
             Ok(answers) => seen.extend(answers),
             // One table's change table can fail the request for all: ask about each alone.
-            Err(error) if concerns_a_table(&error) => {
+            Err(error) if is_final(&error) => {
+                catalog::expect_cdc(asker).await?;
                 for table in group {
                     match ask_group(asker, std::slice::from_ref(table), max_lsn, clock).await {
                         Ok(answers) => seen.extend(answers),
-                        Err(error) if concerns_a_table(&error) => {
+                        Err(error) if is_final(&error) => {
                             let error = error.with_grant(table, asker.user());
                             seen.insert(table.clone(), TablePoll::Failed(Arc::new(error)));
                         }
@@ -401,7 +408,7 @@ async fn poll(
 }
 
 /// A final error of the request itself, not of the way to the server.
-fn concerns_a_table(error: &SourceError) -> bool {
+fn is_final(error: &SourceError) -> bool {
     match error {
         SourceError::Server { doing, .. } | SourceError::Unexpected { doing, .. } => {
             doing == DOING && error.kind() != ErrorKind::Retryable
@@ -513,11 +520,11 @@ mod tests {
             message: String::new(),
             doing: doing.to_owned(),
         };
-        assert!(concerns_a_table(&server(229, DOING)));
-        assert!(concerns_a_table(&server(824, DOING)));
-        assert!(!concerns_a_table(&server(1205, DOING)));
-        assert!(!concerns_a_table(&server(18470, "logging in")));
-        assert!(!concerns_a_table(&SourceError::Login {
+        assert!(is_final(&server(229, DOING)));
+        assert!(is_final(&server(824, DOING)));
+        assert!(!is_final(&server(1205, DOING)));
+        assert!(!is_final(&server(18470, "logging in")));
+        assert!(!is_final(&SourceError::Login {
             server: String::new(),
             user: String::new(),
         }));

@@ -94,7 +94,8 @@ impl OpenTable {
         self.look().await.map(|_| ())
     }
 
-    /// A failure, told as what it is when the table is another one by now: an instance was disabled, a column converted.
+    /// A failure, told as what it is when the table is another one by now (an instance was disabled, a column converted), or
+    /// when CDC was disabled with all of them.
     pub(super) async fn explained(&mut self, error: StreamError) -> StreamError {
         let of_the_table = match &error {
             StreamError::Source(source) => matches!(
@@ -108,6 +109,7 @@ impl OpenTable {
         }
         match self.look().await {
             Err(changed @ (StreamError::TableChanged | StreamError::Stopped)) => changed,
+            Err(StreamError::Source(off)) if off.is_cdc_off() => off.into(),
             _ => error,
         }
     }
