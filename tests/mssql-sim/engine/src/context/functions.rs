@@ -7,7 +7,7 @@ use super::{
 use crate::{
     catalog::{Action, DBO, Table, same_name, system_view},
     cdc::Lsn,
-    error::{SqlResult, sql_error, storage_fault},
+    error::{SqlResult, invalid_object, sql_error, storage_fault},
     functions::Argument,
     types::{TICKS_PER_SECOND, convert, round_to_datetime},
     value::{Length, SqlType, Value},
@@ -339,6 +339,8 @@ impl ContextFunc {
                 _ => Value::Null,
             },
             ContextFunc::TypeName => name(int(0)?.and_then(crate::catalog::CatalogView::type_name)),
+            // It selects from a table that CDC brings.
+            ContextFunc::MaxLsn if !catalog.settings.cdc => return Err(invalid_object("cdc.lsn_time_mapping")),
             ContextFunc::MaxLsn => ctx.max_lsn().map_or(Value::Null, |l| Value::Bytes(l.0.to_vec())),
             ContextFunc::MinLsn => match text(0)? {
                 Some(instance) => Value::Bytes(min_lsn(ctx, &instance).0.to_vec()),

@@ -247,6 +247,7 @@ fn two_instances_and_their_columns() {
         int(0)
     );
     assert_eq!(error(&mut s, "EXEC sys.sp_cdc_help_change_data_capture"), 22901);
+    assert_eq!(error(&mut s, "SELECT sys.fn_cdc_get_max_lsn()"), 208);
     ok(&mut s, "INSERT orders VALUES (4, NULL, 3, NULL)");
 }
 
