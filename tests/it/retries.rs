@@ -40,11 +40,7 @@ async fn a_change_table_that_cannot_be_read_stops_its_table_alone() {
     let (server, project) = set_up().await;
     let project = project.table("dbo_b", "");
     let mut run = Running::start(&project, &[]);
-    let mut waiting = vec!["dbo_a", "dbo_b"];
-    while !waiting.is_empty() {
-        let batch = run.until_type("batch");
-        waiting.retain(|name| batch["capture_instance"] != *name);
-    }
+    run.until_batches(&["dbo_a", "dbo_b"]);
     // 824: a damaged page. Both tables are in one request by now.
     fail(&server, 824, "MAX([__$start_lsn]) FROM [cdc].[dbo_b_CT]", 1000).await;
     let failed = run.until_type("failed");

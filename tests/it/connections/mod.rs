@@ -10,7 +10,7 @@ mod tokens;
 use sluice::config::Settings;
 use sluice::source::{Asker, SourceError, StreamPool};
 
-use crate::harness::{PASSWORD, Project, Server, insert, sales};
+use crate::harness::{PASSWORD, Project, Server, fault, insert, logins, sales};
 
 /// A server with `dbo.t`, which has one row, and a project that reads it.
 async fn set_up() -> (Server, Project) {
@@ -35,9 +35,13 @@ async fn fill(server: &Server) {
 
 /// The keys of `[source]` for a SQL login, with more of them.
 fn keys(server: &Server, more: &str) -> String {
+    keys_at(&server.address(), more)
+}
+
+/// The same for whoever listens at an address.
+fn keys_at(address: &str, more: &str) -> String {
     format!(
-        "server = \"{},{}\"\ndatabase = \"sales\"\nuser = \"reader\"\npassword = {{ file = \"password\" }}\n{more}",
-        server.host, server.port
+        "server = \"{address}\"\ndatabase = \"sales\"\nuser = \"reader\"\npassword = {{ file = \"password\" }}\n{more}"
     )
 }
 
@@ -71,42 +75,4 @@ async fn both_in(project: &Project) {
     let (asks, streams) = both(project).await;
     asks.unwrap_or_else(|error| panic!("tiberius: {error}"));
     streams.unwrap_or_else(|error| panic!("mssql-tds: {error}"));
-}
-
-/// One login that the server has seen.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Login {
-    user: String,
-    server: String,
-    application: String,
-    read_only: bool,
-    token: bool,
-}
-
-/// The logins of everybody but the administrator, the oldest first.
-async fn logins(server: &Server) -> Vec<Login> {
-    let text = |row: &tiberius::Row, column: &str| row.get::<&str, _>(column).unwrap_or_default().to_owned();
-    server
-        .query("master", "EXEC sim.logins")
-        .await
-        .iter()
-        .map(|row| Login {
-            user: text(row, "login_name"),
-            server: text(row, "server_name"),
-            application: text(row, "application_name"),
-            read_only: row.get::<i32, _>("read_only") == Some(1),
-            token: row.get::<i32, _>("token") == Some(1),
-        })
-        .filter(|login| login.user != "sa")
-        .collect()
-}
-
-/// A fault for `reader`.
-async fn fault(server: &Server, kind: &str, rest: &str) {
-    server
-        .exec(
-            "master",
-            &format!("EXEC sim.fault @kind = N'{kind}', @login = N'reader'{rest}"),
-        )
-        .await;
 }

@@ -9,6 +9,7 @@ mod real;
 mod running;
 mod sales;
 mod server;
+mod stand_in;
 
 pub use held::Held;
 pub use lake::{Rows, commits, files_under, rows_of};
@@ -17,6 +18,7 @@ pub use python::python;
 pub use running::Running;
 pub use sales::{ids, insert, sales, sales_on};
 pub use server::{PASSWORD, Server};
+pub use stand_in::{PLAN, POLL, READ, clear_faults, fault, logins, until_blocked, until_no_fault_waits};
 
 /// A place under `target`, gone when the test ends well.
 pub fn scratch() -> tempfile::TempDir {

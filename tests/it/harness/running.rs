@@ -64,6 +64,15 @@ impl Running {
         self.until(kind, |event| event["type"] == kind)
     }
 
+    /// Until each of these tables has ended a batch.
+    pub fn until_batches(&mut self, capture_instances: &[&str]) {
+        let mut waiting = capture_instances.to_vec();
+        while !waiting.is_empty() {
+            let batch = self.until_type("batch");
+            waiting.retain(|name| batch["capture_instance"] != *name);
+        }
+    }
+
     /// SIGTERM.
     pub fn terminate(&self) {
         let pid = self.child.id().to_string();
