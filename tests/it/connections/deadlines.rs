@@ -2,8 +2,8 @@
 
 use std::net::TcpListener;
 
-use super::{both, both_in, fault, keys, logins, set_up};
-use crate::harness::{Project, Running, Server, ids};
+use super::{both, both_in, fault, keys, keys_at, logins, set_up};
+use crate::harness::{PLAN, Project, READ, Running, Server, ids, insert};
 
 async fn hasty() -> (Server, Project) {
     let (server, mut project) = set_up().await;
@@ -22,9 +22,9 @@ async fn a_server_that_takes_a_connection_and_says_nothing_is_left() {
     let (_server, mut project) = set_up().await;
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = silent.local_addr().expect("an address").port();
-    project.source(&format!(
-        "server = \"127.0.0.1,{port}\"\ndatabase = \"sales\"\nuser = \"reader\"\npassword = {{ file = \"password\" }}\n\
-         trust_server_certificate = true\nconnect_timeout = \"1s\""
+    project.source(&keys_at(
+        &format!("127.0.0.1,{port}"),
+        "trust_server_certificate = true\nconnect_timeout = \"1s\"",
     ));
     let (asks, streams) = both(&project).await;
     for error in [asks.expect_err("no login"), streams.expect_err("no login")] {
@@ -120,4 +120,30 @@ async fn every_connection_sets_how_long_it_waits_for_locks() {
         }
         both_in(&project).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lock_timeout_holds_for_later_statements_of_a_connection_of_either_driver() {
+    let (server, mut project) = set_up().await;
+    project.source(&keys(&server, &format!("{}lock_timeout = \"500ms\"", server.tls())));
+    let mut run = Running::start(&project, &[]);
+    run.until_type("batch");
+    // One of each driver.
+    for (id, statement) in [(2, PLAN), (3, READ)] {
+        fault(&server, "lock_wait", &format!(", @match = N'{statement}'")).await;
+        insert(&server, id..=id).await;
+        let retried = run.until_type("retrying");
+        let error = retried["error"].as_str().expect("text");
+        assert!(
+            error.contains("error 1222 while") && error.contains("source.lock_timeout"),
+            "{error}"
+        );
+        run.until("batch after it", |event| {
+            assert_ne!(event["type"], "retrying", "{event}");
+            event["type"] == "batch" && event["rows"] == 1
+        });
+    }
+    run.terminate();
+    assert_eq!(run.code(), Some(0));
+    assert_eq!(ids(&project), [1, 2, 3]);
 }
