@@ -1,7 +1,7 @@
-//! `source.connection_string`, and that nothing of it shows.
+//! `source.connection_string` and where secrets come from, and that nothing of them shows.
 
 use super::{fault, keys, logins, set_up};
-use crate::harness::{PASSWORD, ids};
+use crate::harness::{PASSWORD, ids, insert};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_string_does_what_its_keys_do() {
@@ -63,6 +63,40 @@ async fn a_string_in_the_file_warns_and_a_wrong_one_is_told_without_its_words() 
         "{}",
         check.stderr
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_password_comes_from_the_environment_or_from_what_a_command_prints() {
+    let (server, mut project) = set_up().await;
+    let file = project.path().join("password");
+    let printed = project.path().join("printed");
+    std::fs::rename(file, &printed).expect("renamed");
+    let from = |source: &str| keys(&server, &server.tls()).replace("{ file = \"password\" }", source);
+
+    project.source(&from("{ env = \"SLUICE_TEST_PASSWORD\" }"));
+    let unset = project.once();
+    assert_eq!(unset.code, 2, "{}", unset.stderr);
+    assert!(
+        unset
+            .stderr
+            .contains("environment variable SLUICE_TEST_PASSWORD is not set"),
+        "{}",
+        unset.stderr
+    );
+    let wrong = project.once_with(&[("SLUICE_TEST_PASSWORD", "wrong")]);
+    assert_eq!(wrong.code, 2, "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("refused the login"), "{}", wrong.stderr);
+    project.once_with(&[("SLUICE_TEST_PASSWORD", PASSWORD)]).ok();
+    assert_eq!(ids(&project), [1]);
+
+    insert(&server, 2..=2).await;
+    project.source(&from("{ command = [\"false\"] }"));
+    let failed = project.once();
+    assert_eq!(failed.code, 2, "{}", failed.stderr);
+    assert!(failed.stderr.contains("false ended with"), "{}", failed.stderr);
+    project.source(&from(&format!("{{ command = [\"cat\", \"{}\"] }}", printed.display())));
+    project.once().ok();
+    assert_eq!(ids(&project), [1, 2]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
