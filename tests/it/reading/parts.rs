@@ -1,7 +1,7 @@
 //! Large batches are read in parts: between commits, over several connections.
 
 use super::{bronze, plan, ranges};
-use crate::harness::{Project, Server, sales};
+use crate::harness::{Project, READ, Running, Server, clear_faults, fault, logins, sales, until_blocked};
 
 /// 128,000 rows in nine commits of `dbo.t`, which double from 500.
 async fn grown(server: &Server) {
@@ -71,4 +71,35 @@ async fn a_connection_that_breaks_in_one_part_voids_all_of_them() {
     let run = project.once().ok();
     assert_eq!(run.of_type("retrying").len(), 1, "{}", run.stdout);
     assert_eq!(bronze(&project).len(), 128_000);
+}
+
+/// Reads a backlog of two parts where so many connections are allowed. How many reads there are at once, while each waits as
+/// behind a lock.
+async fn reads_at_once(server: &Server, connections: i32) -> i32 {
+    grown(server).await;
+    let mut project = Project::new(server, "sales").table("dbo_t", "num_partitions = 2");
+    project.edit("[limits]\n", &format!("[limits]\nconnections = {connections}\n"));
+    fault(server, "lock_wait", &format!(", @match = N'{READ}', @times = 2")).await;
+    let mut run = Running::start(&project, &["--once"]);
+    let reads = until_blocked(server, connections).await;
+    clear_faults(server).await;
+    run.until_type("table");
+    assert_eq!(run.code(), Some(0));
+    assert_eq!(ranges(&plan(&project, 0)).len(), 2);
+    assert_eq!(bronze(&project).len(), 128_000);
+    reads
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parts_are_read_at_once_each_over_its_own_connection() {
+    let server = sales(&["t"]).await;
+    assert_eq!(reads_at_once(&server, 2).await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_one_connection_is_allowed_the_second_part_waits_for_it() {
+    let server = sales(&["t"]).await;
+    assert_eq!(reads_at_once(&server, 1).await, 1);
+    // The one that asks, the poller's, and the one that reads: a second read at once would have needed another.
+    assert_eq!(logins(&server).await.len(), 3);
 }
