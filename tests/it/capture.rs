@@ -1,7 +1,7 @@
 //! Zeros for a table's low end have three reasons, and each has its own words: capture is not there yet, the login may
-//! not see the table, or the table is not captured any more.
+//! not see the table, or the table is not captured any more. So has the end of CDC for the whole database.
 
-use crate::harness::{Project, Running, Server, rows_of};
+use crate::harness::{PLAN, Project, READ, Running, Server, fault, rows_of};
 
 async fn set_up() -> Server {
     let server = Server::start(&[]);
@@ -108,4 +108,44 @@ async fn an_instance_that_is_disabled_is_said_to_be_unknown() {
     )
     .await;
     assert!(error.contains("no capture instance dbo_t"), "{error}");
+}
+
+/// The next failure of a table has to say that CDC is off, and how to turn it on.
+fn says_that_cdc_is_off(run: &mut Running) {
+    let failed = run.until_type("failed");
+    assert_eq!(failed["kind"], "config", "{failed}");
+    let error = failed["error"].as_str().expect("text");
+    assert!(
+        error.contains("not enabled") && error.contains("sys.sp_cdc_enable_db"),
+        "{error}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cdc_that_is_disabled_under_running_streams_is_said_by_each() {
+    let server = set_up().await;
+    let project = Project::new(&server, "sales").table("dbo_t", "").table("dbo_other", "");
+    let mut run = Running::start(&project, &[]);
+    run.until_batches(&["dbo_t", "dbo_other"]);
+    server.exec("sales", "EXEC sys.sp_cdc_disable_db").await;
+    for _ in ["dbo_t", "dbo_other"] {
+        says_that_cdc_is_off(&mut run);
+    }
+    assert_eq!(run.code(), Some(2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cdc_that_is_disabled_between_two_questions_is_not_told_as_what_the_second_lacks() {
+    // What the poller asks about all tables, what a plan asks, and the read of its rows.
+    for second in ["SELECT MAX([__$start_lsn])", PLAN, READ] {
+        let server = set_up().await;
+        let project = Project::new(&server, "sales").table("dbo_t", "");
+        let mut run = Running::start(&project, &[]);
+        run.until_type("batch");
+        let disabled = format!(", @match = N'{second}', @database = N'sales', @sql = N'EXEC sys.sp_cdc_disable_db'");
+        fault(&server, "sql_before", &disabled).await;
+        server.exec("sales", "INSERT INTO dbo.t VALUES (2)").await;
+        says_that_cdc_is_off(&mut run);
+        assert_eq!(run.code(), Some(2));
+    }
 }
