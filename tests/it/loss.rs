@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::harness::{Project, Run, Server, rows_of, scratch};
+use crate::harness::{Project, Run, Server, rows_of, scratch, with_the_next_read};
 
 const NEWEST: &str = "sys.fn_cdc_get_max_lsn()";
 
@@ -91,17 +91,7 @@ async fn cleanup_while_a_range_is_read_is_loss() {
     project.once().ok();
     let (_, verdict) = project.verdict();
     insert(&server, "t", 2..=4).await;
-    let cleanup = Server::cleanup_text("dbo_t", NEWEST);
-    server
-        .exec(
-            "master",
-            &format!(
-                "EXEC sim.fault @kind = N'sql_after_rows', @rows = 1, @match = N'ORDER BY [__$start_lsn], [__$command_id]', \
-                 @database = N'sales', @sql = N'{}'",
-                cleanup.replace('\'', "''")
-            ),
-        )
-        .await;
+    with_the_next_read(&server, "sql_after_rows", &Server::cleanup_text("dbo_t", NEWEST)).await;
     is_lost(&project.once(), &project, verdict);
 }
 

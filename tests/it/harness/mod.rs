@@ -18,7 +18,9 @@ pub use python::python;
 pub use running::Running;
 pub use sales::{ids, insert, sales, sales_on};
 pub use server::{PASSWORD, Server};
-pub use stand_in::{PLAN, POLL, READ, clear_faults, fault, logins, until_blocked, until_no_fault_waits};
+pub use stand_in::{
+    PLAN, POLL, READ, clear_faults, fault, logins, until_blocked, until_no_fault_waits, with_the_next_read,
+};
 
 /// A place under `target`, gone when the test ends well.
 pub fn scratch() -> tempfile::TempDir {

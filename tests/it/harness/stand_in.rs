@@ -25,6 +25,14 @@ pub async fn fault(server: &Server, kind: &str, rest: &str) {
         .await;
 }
 
+/// Has a batch run in `sales` when change rows are read next: with `sql_before`, before they come; with `sql_after_rows`,
+/// after the first of them.
+pub async fn with_the_next_read(server: &Server, kind: &str, sql: &str) {
+    let sql = sql.replace('\'', "''");
+    let rest = format!(", @rows = 1, @match = N'{READ}', @database = N'sales', @sql = N'{sql}'");
+    fault(server, kind, &rest).await;
+}
+
 /// Forgets the faults that wait, and lets go on who waits behind one.
 pub async fn clear_faults(server: &Server) {
     server.exec("master", "EXEC sim.fault @kind = N'clear'").await;

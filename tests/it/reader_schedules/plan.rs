@@ -5,6 +5,7 @@ use std::fmt;
 
 use sluice::failpoint;
 
+use crate::harness::READ;
 use crate::schedules::random::Random;
 
 /// 2026-10-25T01:00:00Z, in seconds since 1970: the clocks of Berlin show 02:00 to 03:00 a second time.
@@ -12,8 +13,6 @@ pub const CHANGE: i64 = 1_792_890_000;
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 
-/// What a range is read by. A fault that names it meets a read, and none of the small questions around it.
-pub const READ: &str = "ORDER BY [__$start_lsn], [__$command_id]";
 /// Questions of which each can meet an error that passes.
 const QUESTIONS: [&str; 6] = [
     READ,

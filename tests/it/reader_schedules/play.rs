@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use super::check::{self, Seen, Until};
 use super::model::{Drawn, Model, What};
-use super::plan::{CHANGE, Fault, Limits, Mark, Plan, READ, Statement, Step};
+use super::plan::{CHANGE, Fault, Limits, Mark, Plan, Statement, Step};
 use super::process::{Ended, once};
 use super::sql::{Connection, DATABASE, cleanup_text, clock_text, hex, lsns, rows, run, within_read};
-use crate::harness::{Project, Server};
+use crate::harness::{Project, READ, Server};
 
 const OK: i32 = 0;
 const DATA_LOSS: i32 = 4;

@@ -1,7 +1,7 @@
 //! `on_data_loss = "skip"`: the gap is recorded and the stream goes on.
 
 use super::{bronze, events, lsn};
-use crate::harness::{Project, Server, insert, rows_of, sales};
+use crate::harness::{Project, Server, insert, rows_of, sales, with_the_next_read};
 
 const NEWEST: &str = "sys.fn_cdc_get_max_lsn()";
 
@@ -76,17 +76,7 @@ async fn a_planned_batch_that_was_cleaned_up_is_given_up_for_what_is_left() {
 async fn cleanup_while_a_range_is_read_leaves_nothing_of_it() {
     let (server, project) = set_up().await;
     insert(&server, 2..=4).await;
-    let cleanup = Server::cleanup_text("dbo_t", NEWEST);
-    server
-        .exec(
-            "master",
-            &format!(
-                "EXEC sim.fault @kind = N'sql_after_rows', @rows = 1, @match = N'ORDER BY [__$start_lsn], [__$command_id]', \
-                 @database = N'sales', @sql = N'{}'",
-                cleanup.replace('\'', "''")
-            ),
-        )
-        .await;
+    with_the_next_read(&server, "sql_after_rows", &Server::cleanup_text("dbo_t", NEWEST)).await;
     assert_eq!(skipped(&project.once().ok()), 1);
     assert_eq!(bronze(&project).numbers("id"), [1, 4]);
     project.run("doctor", &[]).ok();
