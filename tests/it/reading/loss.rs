@@ -128,6 +128,46 @@ async fn what_the_older_instance_still_has_is_read_before_the_gap_of_the_newer_o
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_newer_instance_that_was_emptied_is_loss_though_the_older_one_is_idle() {
+    let server = sales(&["t", "other"]).await;
+    insert(&server, 1..=1).await;
+    server
+        .exec("sales", "ALTER TABLE dbo.t ADD note nvarchar(20) NULL")
+        .await;
+    super::second_instance(&server, "dbo_t_v2").await;
+    let begin = lsn(&server, "SELECT sys.fn_cdc_get_min_lsn(N'dbo_t_v2')").await;
+    // The older instance does not capture the column, so it has no row of this.
+    server
+        .exec("sales", "UPDATE dbo.t SET note = N'new' WHERE id = 1")
+        .await;
+    let mut project = Project::new(&server, "sales").table("dbo_t", "max_commits_per_batch = 1");
+    // A run that knows where the second instance begins, and stops before it.
+    assert!(project.kill_at("after-commit-file"));
+    server.exec("sales", "INSERT INTO dbo.other VALUES (1, N'v1')").await;
+    server.cleanup("sales", "dbo_t_v2", NEWEST).await;
+    let low = lsn(&server, "SELECT sys.fn_cdc_get_min_lsn(N'dbo_t_v2')").await;
+    let run = project.once();
+    assert_eq!(run.code, 4, "{}\n{}", run.stdout, run.stderr);
+    assert_eq!(run.failure("dbo_t")["kind"], "data_loss");
+    assert_eq!(bronze(&project).numbers("id"), [1]);
+
+    project.edit(
+        "max_commits_per_batch = 1",
+        "max_commits_per_batch = 1\non_data_loss = \"skip\"",
+    );
+    let run = project.once().ok();
+    assert_eq!(skipped(&run), 1, "{}", run.stdout);
+    assert_eq!(bronze(&project).numbers("id"), [1]);
+    let gaps = events(&project, "data_skipped");
+    assert_eq!(gaps.len(), 1, "{gaps:?}");
+    let (_, from, to) = &gaps[0];
+    // What the older instance has is no part of the gap.
+    assert_eq!(*from, Some(begin), "{gaps:?}");
+    assert!(*to >= *from && *to < Some(low), "{gaps:?}");
+    assert_eq!(project.verdict().0.as_deref(), Some("current"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_instance_that_was_made_anew_on_a_quiet_database_is_loss() {
     let server = sales(&["t"]).await;
     insert(&server, 1..=1).await;
