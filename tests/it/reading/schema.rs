@@ -98,6 +98,11 @@ async fn a_dropped_column_is_null_and_one_that_came_back_is_another() {
         values(&project),
         [Some("v1".to_owned()), None, None, Some("new".to_owned())]
     );
+    // The new column had a value in the third row, which nobody captured: its NULL is not the source's.
+    assert_eq!(
+        bronze(&project).texts("_omitted"),
+        [None, None, Some("[v]".to_owned()), None]
+    );
     let switches = events(&project, "capture_instance_switched");
     assert!(switches[0].0.contains("; v of rows from"), "{switches:?}");
 }
