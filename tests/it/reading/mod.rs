@@ -1,7 +1,9 @@
-//! What is read from the source, and through which capture instance: where a stream begins, how batches are cut, the switch
-//! from one instance to the next, DDL, and what becomes of changes that were cleaned up.
+//! What is read from the source, and through which capture instance: where a stream begins and a run ends, how batches are
+//! cut, the switch from one instance to the next, DDL, what becomes of changes that were cleaned up, and what copies and
+//! versions of the server change.
 
 mod commits;
+mod lagging;
 mod loss;
 mod parts;
 mod schema;
