@@ -5,6 +5,7 @@
 mod commits;
 mod lagging;
 mod loss;
+mod once;
 mod parts;
 mod schema;
 mod stall;
