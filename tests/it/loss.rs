@@ -111,6 +111,29 @@ async fn an_idle_position_is_finished_though_what_it_passed_is_cleaned_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn cleanup_past_the_position_is_no_loss_where_no_commit_lies_between() {
+    let (server, project) = set_up().await;
+    insert(&server, "t", 1..=1).await;
+    project.once().ok();
+    // The other table keeps the times of the commits.
+    insert(&server, "other", 1..=1).await;
+    server.cleanup("sales", "dbo_t", NEWEST).await;
+    project.once().ok();
+    insert(&server, "t", 2..=2).await;
+    project.once().ok();
+    assert_eq!(ids(&project), [1, 2]);
+
+    // The same with a commit of the table between.
+    insert(&server, "t", 3..=3).await;
+    insert(&server, "other", 2..=2).await;
+    server.cleanup("sales", "dbo_t", NEWEST).await;
+    let run = project.once();
+    assert_eq!(run.code, 4, "{}\n{}", run.stdout, run.stderr);
+    assert_eq!(run.failure("dbo_t")["kind"], "data_loss");
+    assert_eq!(ids(&project), [1, 2]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_replay_on_an_older_copy_of_the_server_writes_nothing() {
     let (dir, older) = (scratch(), scratch());
     let server = Server::on(dir.path(), &[]);
