@@ -1,7 +1,7 @@
 //! Types without a place in Delta stop their own table at the start, with a way out; a type that changes is no wrong value.
 
-use super::ORDER;
-use crate::harness::{Project, Running, Server, rows_of};
+use super::{ORDER, some};
+use crate::harness::{Project, Running, Server, rows_of, with_the_next_read};
 
 const UNREADABLE: [&str; 4] = ["sql_variant", "geography", "geometry", "hierarchyid"];
 
@@ -83,7 +83,7 @@ async fn a_column_that_cannot_be_read_is_left_out_by_columns() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_type_that_changes_while_it_is_read_stops_the_table_before_a_wrong_value() {
+async fn a_type_that_changes_while_the_stream_is_idle_stops_the_table_before_a_wrong_value() {
     let server = Server::start(&[]);
     server.database("sales").await;
     server
@@ -108,4 +108,47 @@ async fn a_type_that_changes_while_it_is_read_stops_the_table_before_a_wrong_val
     assert!(text.contains("dbo_t") || text.contains("column d"), "{text}");
     let rows = rows_of(&project.bronze("dbo_t"), &ORDER).expect("rows");
     assert_eq!(rows.texts("d"), [Some("1.50".to_owned())]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_type_that_changes_between_the_look_and_the_read_writes_no_wrong_value() {
+    let (stops, goes_on) = (5, 0);
+    for (was, is, [first, second], code) in [
+        ("decimal(9,2)", "decimal(18,4)", ["1.50", "2.25"], stops),
+        ("int", "bigint", ["1", "2"], stops),
+        ("nvarchar(20)", "nvarchar(50)", ["one", "two"], goes_on),
+    ] {
+        let server = Server::start(&[]);
+        server.database("sales").await;
+        let columns = format!("id int NOT NULL PRIMARY KEY, v {was} NULL");
+        server.table("sales", "t", &columns).await;
+        let insert = async |id: u32, value: &str| {
+            let sql = format!("INSERT INTO dbo.t VALUES ({id}, N'{value}')");
+            server.exec("sales", &sql).await;
+        };
+        let project = Project::new(&server, "sales").table("dbo_t", "");
+        let values = || rows_of(&project.bronze("dbo_t"), &ORDER).expect("rows").texts("v");
+        insert(1, first).await;
+        project.once().ok();
+        insert(2, second).await;
+        // By then the stream has looked at the table, and planned the batch.
+        let alter = format!("ALTER TABLE dbo.t ALTER COLUMN v {is} NULL");
+        with_the_next_read(&server, "sql_before", &alter).await;
+        let run = project.once();
+        assert_eq!(run.code, code, "{was} to {is}: {}\n{}", run.stdout, run.stderr);
+        if code == stops {
+            assert_eq!(run.failure("dbo_t")["kind"], "schema_changed", "{was} to {is}");
+            assert_eq!(values(), some(&[Some(first)]), "{was} to {is}");
+            continue;
+        }
+        assert_eq!(values(), some(&[Some(first), Some(second)]), "{was} to {is}");
+        let wider = "a text of more than twenty characters";
+        insert(3, wider).await;
+        project.once().ok();
+        assert_eq!(
+            values(),
+            some(&[Some(first), Some(second), Some(wider)]),
+            "{was} to {is}"
+        );
+    }
 }
