@@ -1,23 +1,30 @@
 //! The server's local time is told in UTC: in bronze, in the facts and in the verdict.
 
-use super::{bronze, set_clock};
-use crate::harness::{Project, Server, rows_of};
+use serde_json::Value;
 
-async fn sales_in(arguments: &[&str]) -> Server {
+use super::{bronze, set_clock};
+use crate::harness::{Project, Running, Server, rows_of};
+
+pub(super) async fn sales_in(arguments: &[&str]) -> Server {
     let server = Server::start(arguments);
-    server.database("sales").await;
-    server.table("sales", "t", "id int NOT NULL PRIMARY KEY").await;
+    table(&server).await;
     server
 }
 
+/// The database, and `dbo.t` in it.
+pub(super) async fn table(server: &Server) {
+    server.database("sales").await;
+    server.table("sales", "t", "id int NOT NULL PRIMARY KEY").await;
+}
+
 /// A row that is committed at an instant of the server's clock.
-async fn insert_at(server: &Server, id: u32, utc: &str) {
+pub(super) async fn insert_at(server: &Server, id: u32, utc: &str) {
     set_clock(server, utc).await;
     server.exec("sales", &format!("INSERT INTO dbo.t VALUES ({id})")).await;
 }
 
 /// Bronze's commit times, in order, as ISO 8601.
-fn commit_times(project: &Project) -> Vec<String> {
+pub(super) fn commit_times(project: &Project) -> Vec<String> {
     bronze(project).texts("_commit_ts").into_iter().flatten().collect()
 }
 
@@ -113,6 +120,22 @@ async fn a_server_that_does_not_name_its_zone_is_read_by_its_distance_and_warns(
         verdict.texts("end_commit_ts"),
         [Some("2026-03-04T23:26:36.387".to_owned())]
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_changes_while_a_stream_runs_is_read_anew() {
+    let server = sales_in(&["--version", "2019", "--time-zone", "Europe/Berlin"]).await;
+    // Two hours from UTC, and one after the night between.
+    insert_at(&server, 1, "2026-10-24T10:00:00Z").await;
+    let project = Project::new(&server, "sales").table("dbo_t", "");
+    let mut run = Running::start(&project, &[]);
+    let is_a_row = |event: &Value| event["type"] == "batch" && event["rows"] == 1;
+    run.until("the row of summer", is_a_row);
+    insert_at(&server, 2, "2026-10-26T10:00:00Z").await;
+    run.until("the row of winter", is_a_row);
+    run.terminate();
+    assert_eq!(run.code(), Some(0));
+    assert_eq!(commit_times(&project), ["2026-10-24T10:00:00", "2026-10-26T10:00:00"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
