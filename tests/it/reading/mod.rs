@@ -12,6 +12,7 @@ mod stall;
 mod start;
 mod switch;
 mod time;
+mod versions;
 
 use serde_json::Value;
 
