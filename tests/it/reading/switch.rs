@@ -207,6 +207,34 @@ async fn cleanup_of_the_older_instance_alone_does_not_turn_them_round() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn of_two_instances_with_one_start_the_later_made_is_read() {
+    let server = Server::start(&[]);
+    server.database("sales").await;
+    let enable = "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N't', @role_name = NULL";
+    // By name, the later one would be the first. The delay gives it a `create_date` of its own, which counts 1/300 s.
+    server
+        .exec(
+            "sales",
+            &format!(
+                "CREATE TABLE dbo.t (id int NOT NULL PRIMARY KEY, v nvarchar(20) NULL); \
+                 BEGIN TRAN; {enable}; WAITFOR DELAY '00:00:00.050'; {enable}, @capture_instance = N'a_later'; COMMIT; \
+                 GRANT SELECT ON [cdc].[a_later_CT] TO [reader]"
+            ),
+        )
+        .await;
+    server.grant("sales", "t").await;
+    insert(&server, 1..=3).await;
+    let start = lsn(&server, "SELECT sys.fn_cdc_get_min_lsn(N'dbo_t')").await;
+    assert_eq!(lsn(&server, "SELECT sys.fn_cdc_get_min_lsn(N'a_later')").await, start);
+    let project = Project::new(&server, "sales").table("dbo_t", "");
+    project.once().ok();
+    let rows = bronze(&project);
+    assert_eq!(rows.numbers("id"), [1, 2, 3]);
+    let through: Vec<String> = rows.texts("_capture_instance").into_iter().flatten().collect();
+    assert_eq!(through, ["a_later"; 3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn rows_that_lack_a_new_column_begin_with_its_ddl_though_that_was_told_before() {
     let server = sales(&["t"]).await;
     insert(&server, 1..=3).await;
