@@ -1,7 +1,8 @@
 //! Zeros for a table's low end have three reasons, and each has its own words: capture is not there yet, the login may
-//! not see the table, or the table is not captured any more. So has the end of CDC for the whole database.
+//! not see the table, or the table is not captured any more. So has the end of CDC for the whole database, and NULL for
+//! `max_lsn`, before capture begins.
 
-use crate::harness::{PLAN, Project, READ, Running, Server, fault, rows_of};
+use crate::harness::{PLAN, Project, READ, Running, Server, fault, ids, rows_of};
 
 async fn set_up() -> Server {
     let server = Server::start(&[]);
@@ -38,6 +39,33 @@ async fn once_waits_for_capture_to_reach_a_table_that_was_just_enabled() {
     project.once().ok();
     let rows = rows_of(&project.bronze("dbo_fresh"), &["_start_lsn"]).expect("rows");
     assert_eq!(rows.numbers("id"), [1]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_without_a_first_entry_is_waited_for() {
+    let server = Server::start(&[]);
+    server.database("sales").await;
+    // By the stand-in's own procedure: on a server that is there, the table of the harness has made the first entry.
+    server.exec("sales", "EXEC sim.capture @runs = 0").await;
+    server.table("sales", "t", "id int NOT NULL PRIMARY KEY").await;
+    server.exec("sales", "INSERT INTO dbo.t VALUES (1)").await;
+    let project = Project::new(&server, "sales").table("dbo_t", "");
+    let mut run = Running::start(&project, &["--once"]);
+    let retrying = run.until_type("retrying");
+    let error = retrying["error"].as_str().expect("text");
+    assert!(
+        error.contains("capture has not processed any commit of database sales"),
+        "{error}"
+    );
+    server.exec("sales", "EXEC sim.capture @runs = 1").await;
+    let table = run.until("the end of the table", |event| {
+        assert_ne!(event["type"], "failed", "{event}");
+        event["type"] == "table"
+    });
+    assert_eq!(table["rows"], 1, "{table}");
+    assert_eq!(run.code(), Some(0));
+    assert_eq!(project.once().ok().table("dbo_t")["rows"], 0);
+    assert_eq!(ids(&project), [1]);
 }
 
 /// What a running stream of dbo_t says when `change` happens; dbo_other goes on.
