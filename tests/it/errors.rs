@@ -71,7 +71,7 @@ async fn an_unknown_capture_instance_names_the_nearest_and_the_other_tables_run(
     assert_eq!(run.code, 2, "{}", run.stderr);
     let error = run.failure("dbo_order")["error"].as_str().expect("text").to_owned();
     assert!(
-        error.contains("no capture instance dbo_order") && error.contains("did you mean dbo_orders?"),
+        error.contains("no capture instance dbo_order") && error.contains("(the nearest is dbo_orders)"),
         "{error}"
     );
     assert!(error.contains("sp_cdc_enable_table"), "{error}");

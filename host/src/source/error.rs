@@ -118,7 +118,7 @@ pub enum SourceError {
     },
     /// A captured column's type has no Delta type.
     #[error(
-        "column {column} has type {source_type}, which this version of sluice cannot read: make a capture instance without it (EXEC sys.sp_cdc_enable_table … @captured_column_list) and name that one"
+        "column {column} has type {source_type}, which this version of sluice cannot read: leave it out (columns = […]), or make a capture instance without it (EXEC sys.sp_cdc_enable_table … @captured_column_list) and name that one"
     )]
     UnsupportedType {
         /// The column.
@@ -128,7 +128,7 @@ pub enum SourceError {
     },
     /// A column's name clashes with a metadata column or with another column.
     #[error(
-        "column {column} {reason}: make a capture instance without it (EXEC sys.sp_cdc_enable_table … @captured_column_list) and name that one"
+        "column {column} {reason}: leave it out (columns = […]), or make a capture instance without it (EXEC sys.sp_cdc_enable_table … @captured_column_list) and name that one"
     )]
     ColumnName {
         /// The column.
@@ -155,7 +155,7 @@ pub enum SourceError {
     /// `columns` names a column that is not captured.
     #[error(
         "columns names {column}, which {capture_instance} does not capture{}: correct the name, or make a capture instance with it",
-        nearest.as_ref().map(|n| format!("; did you mean {n}?")).unwrap_or_default()
+        nearest.as_ref().map(|n| format!(" (the nearest is {n})")).unwrap_or_default()
     )]
     UnknownColumn {
         /// The name.
@@ -288,7 +288,7 @@ pub enum SourceError {
 #[derive(Debug, thiserror::Error)]
 #[error(
     "database {database} shows user {user} no capture instance {capture_instance}{}. Correct capture_instance; or run EXEC sys.sp_cdc_enable_table for its table; or, if it exists, let this login see it: {grant}{}",
-    nearest.as_ref().map(|n| format!("; did you mean {n}?")).unwrap_or_default(),
+    nearest.as_ref().map(|n| format!(" (the nearest is {n})")).unwrap_or_default(),
     if known.is_empty() { String::new() } else { format!(" (it sees: {})", known.join(", ")) }
 )]
 pub struct UnknownInstance {

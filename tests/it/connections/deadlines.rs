@@ -86,7 +86,7 @@ async fn a_slow_answer_that_was_given_up_is_not_taken_for_the_next_one() {
     run.until_type("batch");
     let before = logins(&server).await.len();
     // The poller asks all the time, over one connection. Its answer would come two seconds late.
-    fault(&server, "slow_rows", ", @ms = 3000, @match = N'SELECT m.max_lsn'").await;
+    fault(&server, "slow_rows", ", @ms = 3000, @match = N'SELECT @max'").await;
     server.exec("sales", "INSERT INTO dbo.t VALUES (2, N'late')").await;
     run.until("batch after it", |event| event["type"] == "batch" && event["rows"] == 1);
     assert!(logins(&server).await.len() > before, "a new connection was made");

@@ -110,7 +110,7 @@ async fn a_run_outlives_its_token_and_no_row_is_there_twice() {
     run.until_type("batch");
     let before = asked(&project);
     for id in 2..=3 {
-        for part in ["SELECT m.max_lsn", "ORDER BY [__$start_lsn], [__$command_id]"] {
+        for part in ["SELECT @max", "ORDER BY [__$start_lsn], [__$command_id]"] {
             fault(&server, "drop_after_rows", &format!(", @rows = 0, @match = N'{part}'")).await;
         }
         server
@@ -133,7 +133,7 @@ async fn a_kept_token_that_is_refused_is_replaced_once() {
     run.until_type("batch");
     let before = asked(&project);
     fault(&server, "login_fail", ", @number = 18456").await;
-    fault(&server, "drop_after_rows", ", @rows = 0, @match = N'SELECT m.max_lsn'").await;
+    fault(&server, "drop_after_rows", ", @rows = 0, @match = N'SELECT @max'").await;
     server.exec("sales", "INSERT INTO dbo.t VALUES (2, N'x')").await;
     run.until("batch after it", |event| {
         assert_ne!(event["type"], "failed", "{event}");

@@ -9,7 +9,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// A part of the text of what the poller asks first, over tiberius.
-pub const POLL: &str = "SELECT m.max_lsn";
+pub const POLL: &str = "SELECT @max";
 /// A part of the text of what a plan asks first, over tiberius.
 pub const PLAN: &str = "SELECT MIN([__$start_lsn])";
 /// A part of the text that reads change rows, over mssql-tds.

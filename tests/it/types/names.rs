@@ -69,7 +69,7 @@ async fn the_same_table_of_two_databases_is_two_streams_with_positions_of_their_
     let mut project = projects.into_iter().next().expect("two");
     project.edit("Base$1", "Base$2");
     let run = project.once();
-    assert_eq!(run.code, 2, "{}", run.stdout);
+    assert_eq!(run.code, 7, "{}", run.stdout);
     let failure = run.failure("odd");
     let error = failure["error"].as_str().expect("an error");
     assert!(error.contains("Base$1") && error.contains("Base$2"), "{error}");

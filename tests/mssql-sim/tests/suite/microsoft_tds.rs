@@ -45,7 +45,7 @@ fn number(error: &Error) -> u32 {
     }
 }
 
-fn text(value: &ColumnValues, ty: &str) -> Option<String> {
+fn text(value: &ColumnValues) -> Option<String> {
     Some(match value {
         ColumnValues::Null => return None,
         ColumnValues::TinyInt(value) => value.to_string(),
@@ -93,7 +93,6 @@ fn text(value: &ColumnValues, ty: &str) -> Option<String> {
             let time = time_text(u64::from(value.time) * 600_000_000);
             format!("{} {}", date_text(u32::from(value.days) + 693_595), &time[..8])
         }
-        other => panic!("{ty}: unexpected {other:?}"),
     })
 }
 
@@ -119,12 +118,7 @@ async fn it_reads_every_type_exactly() {
         let texts: Vec<Vec<Option<String>>> = rows(&mut client)
             .await
             .iter()
-            .map(|row| {
-                row.iter()
-                    .zip(every_type::COLUMNS)
-                    .map(|(value, column)| text(value, column.ty))
-                    .collect()
-            })
+            .map(|row| row.iter().map(text).collect())
             .collect();
         every_type::check(&texts, nullable, as_is);
         client.close_query().await.unwrap();
@@ -133,7 +127,7 @@ async fn it_reads_every_type_exactly() {
     let texts: Vec<Vec<Option<String>>> = rows(&mut client)
         .await
         .iter()
-        .map(|row| row.iter().map(|value| text(value, "")).collect())
+        .map(|row| row.iter().map(text).collect())
         .collect();
     every_type::check_versions(&texts);
 }
@@ -197,7 +191,7 @@ async fn parameters_and_procedures() {
     client.execute_sp_executesql(select, values, ()).await.unwrap();
     let found = rows(&mut client).await;
     assert_eq!(found.len(), 1);
-    assert_eq!(text(&found[0][1], "").as_deref(), Some("Žofia 😀"));
+    assert_eq!(text(&found[0][1]).as_deref(), Some("Žofia 😀"));
     client.close_query().await.unwrap();
 
     let values = vec![param("@capture_instance", SqlType::NVarchar(Some(wide("dbo_t")), 128))];
@@ -211,7 +205,7 @@ async fn parameters_and_procedures() {
         .map(|column| column.column_name.clone())
         .collect();
     let at = names.iter().position(|name| name == "column_name").unwrap();
-    let found: Vec<Option<String>> = rows(&mut client).await.iter().map(|row| text(&row[at], "")).collect();
+    let found: Vec<Option<String>> = rows(&mut client).await.iter().map(|row| text(&row[at])).collect();
     assert_eq!(found, [Some("id".into()), Some("name".into()), Some("stamp".into())]);
     client.close_query().await.unwrap();
     assert_eq!(client.get_return_status(), Some(0));
@@ -350,6 +344,6 @@ async fn a_reset_connection_forgets_database_and_transaction() {
         .await
         .unwrap();
     let found = rows(&mut client).await;
-    assert_eq!(text(&found[0][0], "").as_deref(), Some("master"));
+    assert_eq!(text(&found[0][0]).as_deref(), Some("master"));
     assert_eq!(found[0][1], ColumnValues::Int(0));
 }

@@ -106,10 +106,10 @@ fn an_error_names_the_line_of_its_batch() {
     let script = "SELECT 1\n\nSELECT * FROM dbo.nothing\ngo\nSELECT 1;\nSELEC 2\ngo";
     let (_, err) = tsql(&sim, PASSWORD, "probe", script);
     for words in [
-        "Msg 208 (severity 16, state 1) from mssql-sim Line 3:",
-        "Msg 102 (severity 15, state 1) from mssql-sim Line 2:",
+        "msg 208 (severity 16, state 1) from mssql-sim line 3:",
+        "msg 102 (severity 15, state 1) from mssql-sim line 2:",
     ] {
-        assert!(err.contains(words), "{words} in {err}");
+        assert!(err.to_lowercase().contains(words), "{words} in {err}");
     }
 }
 
