@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use mssql_sim_engine::result::{SinkClosed, SqlError};
 
-use crate::faults::FaultKind;
+use crate::faults::{FaultKind, LoginStep};
 use crate::logins;
 use crate::messages;
 use crate::response::{Out, Response};
@@ -74,6 +74,9 @@ impl Connection {
         if let Some(token) = &login.token {
             login.user = logins::user_of_token(token).unwrap_or_default();
         }
+        if self.is_cut(LoginStep::Login, &login.user)? {
+            return Ok(());
+        }
         let mut session = match self.log_in(login)? {
             Admitted::Session(session) => session,
             Admitted::Refused => {
@@ -113,7 +116,11 @@ impl Connection {
     fn negotiate(&mut self) -> io::Result<Option<bool>> {
         let strict = match &self.shared.tls {
             Some(tls) if self.transport.opens_with_tls()? => {
-                self.transport.accept_strict_tls(Arc::clone(&tls.strict))?;
+                let config = Arc::clone(&tls.strict);
+                if self.is_cut(LoginStep::Hello, "")? {
+                    return Ok(None);
+                }
+                self.transport.accept_strict_tls(config)?;
                 true
             }
             _ => false,
@@ -126,6 +133,9 @@ impl Connection {
                 io::ErrorKind::InvalidData,
                 "a prelogin message was expected",
             ));
+        }
+        if self.is_cut(LoginStep::Prelogin, "")? {
+            return Ok(None);
         }
         let client = Prelogin::parse(&message.body).map_err(invalid)?;
         let offer = match (self.shared.encryption, client.encryption) {
@@ -160,10 +170,43 @@ impl Connection {
         }
         match &self.shared.tls {
             Some(tls) if offer != Offer::NotSupported => {
-                self.transport.accept_wrapped_tls(Arc::clone(&tls.wrapped))?;
+                let config = Arc::clone(&tls.wrapped);
+                // A client that only asked takes no fault away.
+                if !self.transport.is_anything_coming()? || self.is_cut(LoginStep::Hello, "")? {
+                    return Ok(None);
+                }
+                let cut = self.shared.faults.take_for_step(LoginStep::KeyExchange, "");
+                self.transport.accept_wrapped_tls(config, cut.is_some())?;
+                if let Some(reset) = cut {
+                    self.cut(reset)?;
+                    return Ok(None);
+                }
                 Ok(Some(offer == Offer::Off))
             }
             _ => Ok(Some(false)),
+        }
+    }
+
+    /// Ends the connection if a fault wants that at this step.
+    fn is_cut(&mut self, step: LoginStep, login: &str) -> io::Result<bool> {
+        let Some(reset) = self.shared.faults.take_for_step(step, login) else {
+            return Ok(false);
+        };
+        if step == LoginStep::Hello {
+            // What is left unread would make a reset of a FIN.
+            self.transport.skip()?;
+        }
+        self.cut(reset)?;
+        Ok(true)
+    }
+
+    fn cut(&mut self, reset: bool) -> io::Result<()> {
+        match reset {
+            true => self.transport.reset_on_close(),
+            false => {
+                self.transport.cut();
+                Ok(())
+            }
         }
     }
 

@@ -64,6 +64,38 @@ pub enum FaultKind {
         /// Its TCP port.
         port: u16,
     },
+    /// Ends a connection on its way to a login.
+    CutLogin {
+        /// What gets no answer.
+        step: LoginStep,
+        /// By a reset (RST) rather than by FIN.
+        reset: bool,
+    },
+}
+
+/// A step of a client on its way to a login.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoginStep {
+    /// Its prelogin.
+    Prelogin,
+    /// The beginning of its TLS handshake.
+    Hello,
+    /// Its answer to the server's certificate, where the handshake travels in prelogin packets.
+    KeyExchange,
+    /// Its login.
+    Login,
+}
+
+impl LoginStep {
+    fn parse(name: &str) -> Option<LoginStep> {
+        match name.to_ascii_lowercase().as_str() {
+            "prelogin" => Some(LoginStep::Prelogin),
+            "hello" => Some(LoginStep::Hello),
+            "key_exchange" => Some(LoginStep::KeyExchange),
+            "login" => Some(LoginStep::Login),
+            _ => None,
+        }
+    }
 }
 
 /// A fault with its conditions.
@@ -215,6 +247,15 @@ impl Faults {
         })
     }
 
+    /// Whether a connection ends at this step, and whether by a reset. `login` is known at the last one alone.
+    pub(crate) fn take_for_step(&self, step: LoginStep, login: &str) -> Option<bool> {
+        let ends = |fault: &Fault| matches!(fault.kind, FaultKind::CutLogin { step: at, .. } if at == step);
+        match self.take(|fault| ends(fault) && fault.fits(login, "")) {
+            Some(FaultKind::CutLogin { reset, .. }) => Some(reset),
+            _ => None,
+        }
+    }
+
     pub(crate) fn take_for_request(&self, login: &str, text: &str) -> Option<FaultKind> {
         self.take(|fault| {
             matches!(
@@ -291,7 +332,7 @@ pub(crate) fn parse_request(call: &ExecCall) -> Result<FaultRequest, String> {
     for (name, _) in &call.arguments {
         let known = [
             "kind", "rows", "number", "message", "ms", "times", "match", "login", "database", "sql", "host", "port",
-            "entries",
+            "entries", "step", "reset",
         ];
         if !known
             .iter()
@@ -353,6 +394,11 @@ pub(crate) fn parse_request(call: &ExecCall) -> Result<FaultRequest, String> {
                 .and_then(|port| u16::try_from(port).ok())
                 .ok_or("sim.fault: @port is missing or no port")?,
         },
+        "cut_login" => FaultKind::CutLogin {
+            step: LoginStep::parse(&needed("@step", text("@step")?)?)
+                .ok_or("sim.fault: @step is to be prelogin, hello, key_exchange or login")?,
+            reset: number("@reset")?.unwrap_or(0) != 0,
+        },
         other => {
             return Err(format!(
                 "sim.fault knows no kind {other:?}; README.md of mssql-sim lists them"
@@ -360,11 +406,15 @@ pub(crate) fn parse_request(call: &ExecCall) -> Result<FaultRequest, String> {
         }
     };
     let times = u32::try_from(number("@times")?.unwrap_or(1)).unwrap_or(u32::MAX).max(1);
+    let login = text("@login")?;
+    if login.is_some() && matches!(kind, FaultKind::CutLogin { step, .. } if step != LoginStep::Login) {
+        return Err("sim.fault: nobody is known by name before the step login; leave @login out".to_owned());
+    }
     Ok(FaultRequest::Arm(Fault {
         kind,
         times,
         matching: text("@match")?,
-        login: text("@login")?,
+        login,
     }))
 }
 
@@ -446,6 +496,13 @@ mod tests {
                     port: 1,
                 },
             ),
+            (
+                "'cut_login', @step = 'key_exchange', @reset = 1",
+                FaultKind::CutLogin {
+                    step: LoginStep::KeyExchange,
+                    reset: true,
+                },
+            ),
         ] {
             let armed = request(&format!("EXEC sim.fault @kind = {arguments}"));
             assert_eq!(armed, Ok(FaultRequest::Arm(Fault::once(kind))), "{arguments}");
@@ -489,6 +546,17 @@ mod tests {
                 .unwrap_err()
                 .contains("@row")
         );
+        for (arguments, words) in [
+            ("@kind = 'cut_login'", "@step is missing"),
+            ("@kind = 'cut_login', @step = 'half way'", "prelogin, hello"),
+            (
+                "@kind = 'cut_login', @step = 'hello', @login = 'reader'",
+                "leave @login out",
+            ),
+        ] {
+            let problem = request(&format!("EXEC sim.fault {arguments}")).unwrap_err();
+            assert!(problem.contains(words), "{arguments}: {problem}");
+        }
         assert_eq!(request("EXEC sim.fault @kind = 'clear';"), Ok(FaultRequest::Clear));
     }
 }

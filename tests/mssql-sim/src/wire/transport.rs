@@ -72,8 +72,8 @@ impl Transport {
         self.drain_tls()
     }
 
-    /// A TLS handshake whose records travel in prelogin packets.
-    pub(crate) fn accept_wrapped_tls(&mut self, config: Arc<ServerConfig>) -> io::Result<()> {
+    /// A TLS handshake whose records travel in prelogin packets. `half`: only until the client has answered the certificate.
+    pub(crate) fn accept_wrapped_tls(&mut self, config: Arc<ServerConfig>, half: bool) -> io::Result<()> {
         let mut tls = Box::new(ServerConnection::new(config).map_err(io::Error::other)?);
         loop {
             let mut flight = Vec::new();
@@ -91,6 +91,9 @@ impl Transport {
                     true,
                 );
                 self.stream.write_all(&framed)?;
+                if half {
+                    return self.skip();
+                }
             }
             if !tls.is_handshaking() {
                 break;
@@ -209,6 +212,16 @@ impl Transport {
             }
         }
         Ok(())
+    }
+
+    /// Waits for what comes next; false when the client closed the connection.
+    pub(crate) fn is_anything_coming(&self) -> io::Result<bool> {
+        Ok(self.stream.peek(&mut [0])? > 0)
+    }
+
+    /// Waits for what comes next, and forgets it.
+    pub(crate) fn skip(&mut self) -> io::Result<()> {
+        self.stream.read(&mut self.scratch).map(|_| ())
     }
 
     /// Reads and forgets until the client gives up.

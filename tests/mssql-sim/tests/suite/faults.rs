@@ -206,6 +206,26 @@ async fn logins_are_refused_as_often_as_asked() {
 }
 
 #[tokio::test]
+async fn a_connection_is_cut_at_each_step_on_its_way_to_a_login() {
+    let sim = sim();
+    for step in ["prelogin", "hello", "key_exchange", "login"] {
+        for reset in [0, 1] {
+            arm(
+                &sim,
+                &format!("@kind = N'cut_login', @step = N'{step}', @reset = {reset}, @times = 2"),
+            )
+            .await;
+            for _ in 0..2 {
+                let error = connect(sim.config("probe")).await.unwrap_err();
+                assert_eq!(error.code(), None, "{step}: {error}");
+            }
+            assert_eq!(sim.server.faults().waiting(), 0, "{step}");
+        }
+    }
+    sim.tiberius("probe").await;
+}
+
+#[tokio::test]
 async fn a_login_is_redirected() {
     let (first, second) = (sim(), sim());
     let port = second.port();
