@@ -13,10 +13,7 @@ pub(super) fn of_tiberius(settings: &SourceSettings, target: &Target, error: tib
     use tiberius::error::Error;
     match error {
         Error::Server(token) => of_number(settings, target, token.code(), token.message()),
-        Error::Tls(reason) => SourceError::Tls {
-            server: target.to_string(),
-            reason,
-        },
+        Error::Tls(reason) => verify::handshake_failed(target, &reason),
         other => SourceError::Connect {
             server: target.to_string(),
             reason: other.to_string(),
@@ -41,8 +38,8 @@ pub(super) fn of_mssql_tds(settings: &SourceSettings, target: &Target, error: ms
         },
         Error::CertificateMismatch => tls("the server's certificate is not the expected one".to_owned()),
         Error::CertificateExpired => tls("the server's certificate has expired".to_owned()),
-        Error::TlsHandshakeError { source, .. } => tls(source.to_string()),
-        Error::TlsError(error) => tls(error.to_string()),
+        Error::TlsHandshakeError { source, .. } => verify::handshake_failed(target, &source.to_string()),
+        Error::TlsError(error) => verify::handshake_failed(target, &error.to_string()),
         // Of its words for many things, those for an answer to the prelogin that offers none.
         Error::ProtocolError(words) if words.contains("encryption but client requires it") => {
             tls(verify::NO_ENCRYPTION.to_owned())

@@ -63,7 +63,7 @@ pub(super) async fn encrypt(
     let mut stream = connector
         .connect(name, InPackets::new(tcp, !strict))
         .await
-        .map_err(|error| failed(target, &error.to_string()))?;
+        .map_err(|error| handshake_failed(target, &error.to_string()))?;
     if let Trust::Certificate(path) = &settings.trust {
         let certificate = peer_certificate(target, &stream)?;
         expect_certificate(path, &certificate).map_err(|reason| failed(target, &reason))?;
@@ -185,15 +185,77 @@ where
 {
     prelogin::exchange(stream, token)
         .await
-        .map_err(|error| SourceError::Connect {
-            server: target.to_string(),
-            reason: error.to_string(),
-        })
+        .map_err(|error| broken(target, error.to_string()))
+}
+
+/// What a handshake that failed means. A server that fails over or shuts down cuts it, and it is made again; what is wrong
+/// with certificates and protocols stays wrong.
+pub(super) fn handshake_failed(target: &Target, reason: &str) -> SourceError {
+    match was_cut(reason) {
+        true => broken(target, format!("the connection broke in the TLS handshake: {reason}")),
+        false => failed(target, reason),
+    }
+}
+
+/// By the text, because tiberius gives nothing else: how OpenSSL and the system say that a stream ended.
+fn was_cut(reason: &str) -> bool {
+    let lower = reason.to_lowercase();
+    ["unexpected eof", "unexpected end of file", "write zero", "(os error "]
+        .iter()
+        .any(|words| lower.contains(words))
+}
+
+fn broken(target: &Target, reason: String) -> SourceError {
+    SourceError::Connect {
+        server: target.to_string(),
+        reason,
+    }
 }
 
 fn failed(target: &Target, reason: &str) -> SourceError {
     SourceError::Tls {
         server: target.to_string(),
         reason: reason.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{Classify as _, ErrorKind};
+
+    #[test]
+    fn a_handshake_that_was_cut_is_made_again_and_one_that_failed_is_not() {
+        let target = Target {
+            host: "h".to_owned(),
+            port: 1433,
+        };
+        for (reason, kind) in [
+            ("unexpected EOF", ErrorKind::Retryable),
+            // With the certificate not checked, its result comes along.
+            ("unexpected EOF (self-signed certificate)", ErrorKind::Retryable),
+            ("Connection reset by peer (os error 104)", ErrorKind::Retryable),
+            (
+                "Broken pipe (os error 32) (self-signed certificate)",
+                ErrorKind::Retryable,
+            ),
+            (
+                "error:0A000126:SSL routines:ssl3_read_n:unexpected eof while reading:ssl/record/rec_layer_s3.c:303:",
+                ErrorKind::Retryable,
+            ),
+            (
+                "error:0A000086:SSL routines:tls_post_process_server_certificate:certificate verify failed:\
+                 ssl/statem/statem_clnt.c:1889: (self-signed certificate)",
+                ErrorKind::Config,
+            ),
+            (
+                "error:0A00010B:SSL routines:ssl3_get_record:wrong version number:ssl/record/ssl3_record.c:354:",
+                ErrorKind::Config,
+            ),
+            ("the server's certificate is not the expected one", ErrorKind::Config),
+        ] {
+            let error = handshake_failed(&target, reason);
+            assert_eq!(error.kind(), kind, "{error}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 mod away;
 mod certificates;
+mod cut;
 mod deadlines;
 mod routes;
 mod strings;
