@@ -53,6 +53,8 @@ pub(super) type TiberiusClient = Client<Compat<Wire>>;
 pub(super) struct Target {
     pub(super) host: String,
     pub(super) port: u16,
+    /// Another server sent the login there.
+    pub(super) routed: bool,
 }
 
 impl fmt::Display for Target {
@@ -70,54 +72,56 @@ enum Credential {
 /// Logs in with tiberius. Where the server sends the login on, it is followed.
 pub(super) async fn tiberius(settings: &SourceSettings) -> Result<TiberiusClient, SourceError> {
     // A command or an endpoint that brings a token has a deadline of its own.
-    let mut credential = Credential::get(settings).await?;
-    within(settings, async {
-        let first = target(settings).await?;
-        let mut routed = tiberius_routed(settings, &first, &credential).await;
-        if credential.was_refused(&routed) {
-            credential = Credential::renew(settings).await?;
-            routed = tiberius_routed(settings, &first, &credential).await;
-        }
-        let (mut client, at) = routed?;
-        let batch = format!("{} {}", session::settings(settings), session::WHO);
-        let asked = async { client.simple_query(batch).await?.into_row().await };
-        let row = asked.await.map_err(|error| SourceError::ask(error, SETTING_UP))?;
-        if let Some(user) = row.as_ref().and_then(|row| row.try_get::<&str, _>(0).ok().flatten()) {
-            settings.learned.is_principal(user);
-        }
-        settings.learned.came_in();
-        settings.learned.is_at((at != first).then_some(at));
-        Ok(client)
-    })
-    .await
+    let credential = Credential::get(settings).await?;
+    let made = within(settings, tiberius_as(settings, &credential)).await;
+    if !credential.was_refused(&made) {
+        return made;
+    }
+    let credential = Credential::renew(settings).await?;
+    within(settings, tiberius_as(settings, &credential)).await
+}
+
+async fn tiberius_as(settings: &SourceSettings, credential: &Credential) -> Result<TiberiusClient, SourceError> {
+    let first = target(settings).await?;
+    let (mut client, at) = tiberius_routed(settings, &first, credential).await?;
+    let batch = format!("{} {}", session::settings(settings), session::WHO);
+    let asked = async { client.simple_query(batch).await?.into_row().await };
+    let row = asked.await.map_err(|error| SourceError::ask(error, SETTING_UP))?;
+    if let Some(user) = row.as_ref().and_then(|row| row.try_get::<&str, _>(0).ok().flatten()) {
+        settings.learned.is_principal(user);
+    }
+    settings.learned.came_in();
+    settings.learned.is_at((at != first).then_some(at));
+    Ok(client)
 }
 
 /// Logs in with mssql-tds, which follows a server that sends the login on by itself.
 pub(super) async fn mssql_tds(settings: &SourceSettings) -> Result<TdsClient, SourceError> {
-    let mut credential = Credential::get(settings).await?;
-    within(settings, async {
-        let mut target = target(settings).await?;
-        // Each server has its own certificate, so the one that is checked must be that of the last.
-        if checks_first(settings)
-            && let Some(routed) = settings.learned.at()
-        {
-            target = routed;
-        }
-        let mut made = mssql_tds_at(settings, &target, &credential).await;
-        if credential.was_refused(&made) {
-            credential = Credential::renew(settings).await?;
-            made = mssql_tds_at(settings, &target, &credential).await;
-        }
-        let mut client = made?;
-        let set = async {
-            client.execute(session::settings(settings), ()).await?;
-            client.close_query().await
-        };
-        set.await.map_err(|error| SourceError::stream(error, SETTING_UP))?;
-        settings.learned.came_in();
-        Ok(client)
-    })
-    .await
+    let credential = Credential::get(settings).await?;
+    let made = within(settings, mssql_tds_as(settings, &credential)).await;
+    if !credential.was_refused(&made) {
+        return made;
+    }
+    let credential = Credential::renew(settings).await?;
+    within(settings, mssql_tds_as(settings, &credential)).await
+}
+
+async fn mssql_tds_as(settings: &SourceSettings, credential: &Credential) -> Result<TdsClient, SourceError> {
+    let mut target = target(settings).await?;
+    // Each server has its own certificate, so the one that is checked must be that of the last.
+    if checks_first(settings)
+        && let Some(routed) = settings.learned.at()
+    {
+        target = routed;
+    }
+    let mut client = mssql_tds_at(settings, &target, credential).await?;
+    let set = async {
+        client.execute(session::settings(settings), ()).await?;
+        client.close_query().await
+    };
+    set.await.map_err(|error| SourceError::stream(error, SETTING_UP))?;
+    settings.learned.came_in();
+    Ok(client)
 }
 
 async fn within<T>(
@@ -172,7 +176,11 @@ async fn target(settings: &SourceSettings) -> Result<Target, SourceError> {
         Endpoint::Port(port) => *port,
         Endpoint::Instance(instance) => browser::port_of(&host, instance).await?,
     };
-    Ok(Target { host, port })
+    Ok(Target {
+        host,
+        port,
+        routed: false,
+    })
 }
 
 /// A TCP connection to whichever address of the host answers first: an availability group's listener has one in each
@@ -180,9 +188,9 @@ async fn target(settings: &SourceSettings) -> Result<Target, SourceError> {
 pub(super) async fn dial(settings: &SourceSettings, target: &Target) -> Result<TcpStream, SourceError> {
     let failed = |error: io::Error| SourceError::Connect {
         server: target.to_string(),
-        reason: match *target == routed_from(settings) {
-            true => error.to_string(),
-            false => format!("{error} (the login was sent there by {})", settings.server),
+        reason: match target.routed {
+            true => format!("{error} (the login was sent there by {})", settings.server),
+            false => error.to_string(),
         },
     };
     let addresses: Vec<_> = tokio::net::lookup_host((target.host.as_str(), target.port))
@@ -203,17 +211,6 @@ pub(super) async fn dial(settings: &SourceSettings, target: &Target) -> Result<T
         .and_then(|()| SockRef::from(&tcp).set_tcp_keepalive(&keepalive))
         .map_err(failed)?;
     Ok(tcp)
-}
-
-/// The configured server, as far as its port is known.
-fn routed_from(settings: &SourceSettings) -> Target {
-    Target {
-        host: settings.server.host.clone(),
-        port: match settings.server.endpoint {
-            Endpoint::Port(port) => port,
-            Endpoint::Instance(_) => 0,
-        },
-    }
 }
 
 /// Logs in, and follows the server that sends the login on. The connection, and where it leads.
@@ -262,6 +259,7 @@ async fn tiberius_at(
             // An instance behind the host says nothing more than the port.
             host: host.split('\\').next().unwrap_or(&host).to_owned(),
             port,
+            routed: true,
         })),
         Err(error) => Err(login::of_tiberius(settings, target, error)),
     }

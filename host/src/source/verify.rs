@@ -229,6 +229,7 @@ mod tests {
         let target = Target {
             host: "h".to_owned(),
             port: 1433,
+            routed: false,
         };
         for (reason, kind) in [
             ("unexpected EOF", ErrorKind::Retryable),

@@ -1,5 +1,7 @@
 //! Where a login goes: sent on by the server, or to the port of a named instance.
 
+use std::net::{TcpListener, UdpSocket};
+
 use super::{both, fault, fill, keys, logins, project, set_up};
 use crate::harness::{Project, Server, ids, insert};
 
@@ -59,15 +61,36 @@ async fn a_login_is_not_sent_round_for_ever() {
     assert!(streams.to_string().contains("redirection"), "{streams}");
 }
 
+/// A port where nobody listens.
+fn closed_port(host: &str) -> u16 {
+    let listener = TcpListener::bind((host, 0)).expect("a port");
+    listener.local_addr().expect("an address").port()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_route_that_refuses_connections_says_who_sent_the_login_there() {
+    let (server, project) = set_up().await;
+    let port = closed_port("127.0.0.1");
+    fault(&server, "redirect", &format!(", @host = N'127.0.0.1', @port = {port}")).await;
+    let (asks, _) = both(&project).await;
+    let error = asks.expect_err("nobody listens there").to_string();
+    for words in [
+        format!("cannot connect to 127.0.0.1,{port}"),
+        format!("sent there by {}", server.address()),
+    ] {
+        assert!(error.contains(&words), "{words}: {error}");
+    }
+}
+
+/// An address of this machine that no other test has: the Browser's port is one for all.
+fn own_address(last: u8) -> String {
+    let process = std::process::id();
+    format!("127.{}.{}.{last}", 1 + process % 200, process / 200 % 250)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_named_instance_is_found_through_the_browser() {
-    // An address of its own: the Browser's port is one for all.
-    let host = format!(
-        "127.{}.{}.{}",
-        1 + std::process::id() % 200,
-        std::process::id() / 200 % 250,
-        77
-    );
+    let host = own_address(77);
     let server = Server::listening(&host, &["--instance", "SALES"]);
     fill(&server).await;
     let mut project = project(&server).await;
@@ -89,6 +112,34 @@ async fn a_named_instance_is_found_through_the_browser() {
     assert_eq!(check.code, 3, "{}", check.stderr);
     assert!(
         check.stderr.contains("SQL Server Browser") && check.stderr.contains("instance nosuch"),
+        "{}",
+        check.stderr
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_that_refuses_connections_is_not_said_to_be_a_route() {
+    let (_server, mut project) = set_up().await;
+    let host = own_address(78);
+    let port = closed_port(&host);
+    let browser = UdpSocket::bind((host.as_str(), 1434)).expect("the Browser's port");
+    std::thread::spawn(move || {
+        let text = format!("ServerName;H;InstanceName;SALES;IsClustered;No;Version;16.0.1000.6;tcp;{port};;");
+        let mut answer = vec![5];
+        answer.extend((text.len() as u16).to_le_bytes());
+        answer.extend(text.as_bytes());
+        while let Ok((_, from)) = browser.recv_from(&mut [0; 64]) {
+            let _ = browser.send_to(&answer, from);
+        }
+    });
+    project.source(&format!(
+        "server = \"{host}\\\\SALES\"\ndatabase = \"sales\"\nuser = \"reader\"\n\
+         password = {{ file = \"password\" }}\ntrust_server_certificate = true"
+    ));
+    let check = project.run("check", &[]);
+    assert_eq!(check.code, 3, "{}", check.stderr);
+    assert!(
+        check.stderr.contains(&format!("cannot connect to {host},{port}: ")) && !check.stderr.contains("sent there"),
         "{}",
         check.stderr
     );
