@@ -308,9 +308,12 @@ async fn mssql_tds_at(
     let mut anew = false;
     loop {
         let (mut context, data_source) = tds_context(settings, target, credential);
-        if checks_first(settings) {
-            let certificate = verify::certificate_file(settings, target, anew).await?;
-            context.encryption_options.server_certificate = Some(certificate);
+        let certificate = match checks_first(settings) {
+            true => Some(verify::certificate_file(settings, target, anew).await?),
+            false => None,
+        };
+        if let Some(file) = &certificate {
+            context.encryption_options.server_certificate = Some(file.to_path_buf());
             // The name was checked with the certificate.
             context.encryption_options.host_name_in_cert = None;
         }

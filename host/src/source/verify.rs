@@ -8,11 +8,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::path::Path;
+use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
 
 use native_tls::{Certificate, TlsConnector};
-use tempfile::NamedTempFile;
+use tempfile::TempPath;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
@@ -34,11 +34,28 @@ pub(super) const NO_ENCRYPTION: &str = "the server offers no encryption";
 #[derive(Debug, Default)]
 pub(super) struct Verified {
     /// Loading the system's authorities takes a while.
-    connector: OnceLock<TlsConnector>,
-    /// Certificates (DER) of servers that passed, in files, because mssql-tds takes a path.
-    certificates: Mutex<HashMap<(String, u16), NamedTempFile>>,
+    connector: SyncMutex<Option<Connector>>,
+    /// Certificates of servers that passed.
+    certificates: Mutex<HashMap<(String, u16), Checked>>,
     /// Servers that can encrypt a login.
     encrypting: Mutex<HashSet<(String, u16)>>,
+}
+
+/// What makes TLS.
+#[derive(Debug, Clone)]
+struct Connector {
+    tls: TlsConnector,
+    /// What `ca_file` held when it was made; nothing with another kind of trust.
+    authorities: Arc<[u8]>,
+}
+
+/// A certificate that was checked.
+#[derive(Debug)]
+struct Checked {
+    /// DER.
+    certificate: Vec<u8>,
+    /// What it was checked against, as in [`Connector`].
+    authorities: Arc<[u8]>,
 }
 
 pub(super) type Encrypted = TlsStream<InPackets<TcpStream>>;
@@ -50,7 +67,7 @@ pub(super) async fn encrypt(
     mut tcp: TcpStream,
 ) -> Result<(Encrypted, Answer), SourceError> {
     let token = matches!(settings.authentication, Authentication::Token(_));
-    let connector = tokio_native_tls::TlsConnector::from(connector(settings, target)?);
+    let connector = tokio_native_tls::TlsConnector::from(connector(settings, target)?.tls);
     let name = settings.host_name_in_certificate.as_deref().unwrap_or(&target.host);
     let strict = settings.encrypt == Encrypt::Strict;
     let early = match strict {
@@ -92,39 +109,90 @@ pub(super) async fn expect_encryption(settings: &SourceSettings, target: &Target
     Ok(())
 }
 
-/// A file with the certificate that the server of `target` has, checked; `anew`: not one that was checked before.
+/// A file with the certificate that the server of `target` has, checked; `anew`: not one that was checked before. mssql-tds
+/// takes a path. The file is gone when this is dropped: one that stayed would be swept away with other old files.
 pub(super) async fn certificate_file(
     settings: &SourceSettings,
     target: &Target,
     anew: bool,
-) -> Result<PathBuf, SourceError> {
-    let mut files = settings.learned.verified.certificates.lock().await;
-    let key = (target.host.clone(), target.port);
-    if !anew && let Some(file) = files.get(&key) {
-        return Ok(file.path().to_owned());
-    }
-    let (stream, _) = encrypt(settings, target, connect::dial(settings, target).await?).await?;
-    let certificate = peer_certificate(target, &stream)?;
-    let write = || -> std::io::Result<NamedTempFile> {
+) -> Result<TempPath, SourceError> {
+    let certificate = checked_certificate(settings, target, anew).await?;
+    let write = || -> std::io::Result<TempPath> {
         let mut file = tempfile::Builder::new()
             .prefix("sluice-server-")
             .suffix(".der")
             .tempfile()?;
         file.write_all(&certificate)?;
         file.flush()?;
-        Ok(file)
+        Ok(file.into_temp_path())
     };
-    let file =
-        write().map_err(|error| failed(target, &format!("its certificate cannot be kept in a file: {error}")))?;
-    let path = file.path().to_owned();
-    files.insert(key, file);
-    Ok(path)
+    write().map_err(|error| {
+        let folder = std::env::temp_dir();
+        let reason = format!(
+            "its certificate cannot be put into a file in {}: {error}",
+            folder.display()
+        );
+        broken(target, reason)
+    })
 }
 
-fn connector(settings: &SourceSettings, target: &Target) -> Result<TlsConnector, SourceError> {
-    if let Some(connector) = settings.learned.verified.connector.get() {
-        return Ok(connector.clone());
+async fn checked_certificate(settings: &SourceSettings, target: &Target, anew: bool) -> Result<Vec<u8>, SourceError> {
+    let mut checked = settings.learned.verified.certificates.lock().await;
+    let authorities = connector(settings, target)?.authorities;
+    let key = (target.host.clone(), target.port);
+    if !anew
+        && let Some(known) = checked.get(&key)
+        && known.authorities == authorities
+    {
+        return Ok(known.certificate.clone());
     }
+    let (stream, _) = encrypt(settings, target, connect::dial(settings, target).await?).await?;
+    let certificate = peer_certificate(target, &stream)?;
+    let known = Checked {
+        certificate: certificate.clone(),
+        authorities,
+    };
+    checked.insert(key, known);
+    Ok(certificate)
+}
+
+/// Made anew when `ca_file` has changed. What is no use by now may be on its way to be replaced: what was there before
+/// serves until then.
+fn connector(settings: &SourceSettings, target: &Target) -> Result<Connector, SourceError> {
+    let kept = &settings.learned.verified.connector;
+    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = kept.clone();
+    let made = authorities(&settings.trust).and_then(|authorities| match &known {
+        Some(known) if known.authorities == authorities => Ok(known.clone()),
+        _ => build(settings, authorities),
+    });
+    match (made, known) {
+        (Ok(connector), _) => {
+            *kept = Some(connector.clone());
+            Ok(connector)
+        }
+        (Err(reason), Some(known)) => {
+            tracing::warn!(
+                reason,
+                "source.ca_file cannot be read again; what it held before goes on to count"
+            );
+            Ok(known)
+        }
+        (Err(reason), None) => Err(failed(target, &reason)),
+    }
+}
+
+fn authorities(trust: &Trust) -> Result<Arc<[u8]>, String> {
+    match trust {
+        Trust::Authority(path) => match std::fs::read(path) {
+            Ok(text) => Ok(text.into()),
+            Err(error) => Err(format!("cannot read {}: {error}", path.display())),
+        },
+        Trust::System | Trust::Certificate(_) | Trust::Any => Ok(Arc::default()),
+    }
+}
+
+fn build(settings: &SourceSettings, authorities: Arc<[u8]>) -> Result<Connector, String> {
     let mut builder = TlsConnector::builder();
     if settings.encrypt == Encrypt::Strict {
         builder.request_alpns(&[ALPN]);
@@ -133,12 +201,13 @@ fn connector(settings: &SourceSettings, target: &Target) -> Result<TlsConnector,
         Trust::System => {}
         Trust::Authority(path) => {
             builder.disable_built_in_roots(true);
-            let text = std::fs::read(path)
-                .map_err(|error| failed(target, &format!("cannot read {}: {error}", path.display())))?;
-            let authorities = Certificate::stack_from_pem(&text)
-                .map_err(|error| failed(target, &format!("{} is no PEM: {error}", path.display())))?;
-            for authority in authorities {
-                builder.add_root_certificate(authority);
+            let certificates = Certificate::stack_from_pem(&authorities)
+                .map_err(|error| format!("{} is no PEM: {error}", path.display()))?;
+            if certificates.is_empty() {
+                return Err(format!("{} holds no PEM certificate", path.display()));
+            }
+            for certificate in certificates {
+                builder.add_root_certificate(certificate);
             }
         }
         // The certificate itself is compared afterwards, before anything is sent.
@@ -147,8 +216,8 @@ fn connector(settings: &SourceSettings, target: &Target) -> Result<TlsConnector,
             builder.danger_accept_invalid_hostnames(true);
         }
     }
-    let connector = builder.build().map_err(|error| failed(target, &error.to_string()))?;
-    Ok(settings.learned.verified.connector.get_or_init(|| connector).clone())
+    let tls = builder.build().map_err(|error| error.to_string())?;
+    Ok(Connector { tls, authorities })
 }
 
 fn peer_certificate(target: &Target, stream: &Encrypted) -> Result<Vec<u8>, SourceError> {

@@ -1,5 +1,6 @@
 //! Both drivers log in, or are refused, in the same way: tiberius asks, mssql-tds streams, and a run needs both.
 
+mod authorities;
 mod away;
 mod certificates;
 mod cut;

@@ -22,8 +22,14 @@ pub struct Running {
 impl Running {
     /// Starts `sluice run --json` with more arguments.
     pub fn start(project: &Project, arguments: &[&str]) -> Running {
+        Running::start_with(project, arguments, &[])
+    }
+
+    /// The same with more in its environment.
+    pub fn start_with(project: &Project, arguments: &[&str], environment: &[(&str, &str)]) -> Running {
         let mut child = project
             .command("run", &[&["--json"], arguments].concat())
+            .envs(environment.iter().copied())
             .stdout(Stdio::piped())
             .spawn()
             .expect("sluice starts");
