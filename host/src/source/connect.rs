@@ -164,7 +164,7 @@ impl Credential {
     }
 
     async fn renew(settings: &SourceSettings) -> Result<Credential, SourceError> {
-        settings.learned.tokens.forget().await;
+        settings.learned.tokens.forget();
         Credential::get(settings).await
     }
 }

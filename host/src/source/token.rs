@@ -1,9 +1,11 @@
 //! Access tokens of Entra ID: where they come from, how long they serve, and when a new one is asked for.
 //!
 //! A token counts at login alone; a connection outlives it. So one token serves all logins until five minutes before it
-//! ends, and is then replaced by whoever logs in next, once for all.
+//! ends, and is then replaced by whoever logs in next, once for all. Meanwhile the others use the old one.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::error::Error as _;
+use std::sync::{Mutex as SyncMutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -15,6 +17,8 @@ use crate::config::{Secret, SecretSource, TokenSource};
 
 /// A token that ends sooner is not used for another login, if a new one can be had.
 const MARGIN: Duration = Duration::from_secs(300);
+/// From one attempt to replace a token that still serves to the next.
+const PAUSE: Duration = Duration::from_secs(30);
 /// How long a token serves that does not say when it ends.
 const UNKNOWN_LIFE: Duration = Duration::from_secs(300);
 /// Time for the token endpoint to answer.
@@ -24,7 +28,25 @@ const LONGEST_ANSWER: usize = 1 << 20;
 
 /// The token in use.
 #[derive(Debug, Default)]
-pub(super) struct TokenCache(Mutex<Option<Token>>);
+pub(super) struct TokenCache {
+    kept: SyncMutex<Kept>,
+    /// Held by the one who asks for a token.
+    asking: Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    token: Option<Token>,
+    /// The newest attempt, where it brought none.
+    failure: Option<Failure>,
+}
+
+#[derive(Debug)]
+struct Failure {
+    at: Instant,
+    reason: String,
+    transient: bool,
+}
 
 #[derive(Debug, Clone)]
 struct Token {
@@ -42,54 +64,105 @@ pub(super) struct Issued {
 }
 
 impl TokenCache {
-    /// A token that is valid now. Those who wait meanwhile get the same one.
+    /// A token that is valid now. Those who wait meanwhile get the same one, or the same error.
     pub(super) async fn get(&self, source: &TokenSource) -> Result<Issued, SourceError> {
-        let mut kept = self.0.lock().await;
-        let now = now();
-        if let Some(token) = kept.as_ref().filter(|token| token.ends > now + MARGIN.as_secs()) {
-            return Ok(Issued {
-                secret: token.secret.clone(),
-                fresh: false,
-            });
+        let since = Instant::now();
+        if let Some(issued) = self.lock().without_asking() {
+            return Ok(issued);
         }
-        match issue(source).await {
-            Ok(token) if token.ends <= now => Err(failed(
-                source,
-                format!(
-                    "it ended {} s ago; {}",
-                    now - token.ends,
-                    match source {
-                        TokenSource::Secret(secret) if !secret.can_change() =>
-                            "give a { command = […] } or { file = … } that brings a new one",
-                        _ => "compare the clocks of both machines",
-                    }
-                ),
-                // What brings tokens may be a little late with the next one.
-                !matches!(source, TokenSource::Secret(secret) if !secret.can_change()),
-            )),
-            Ok(token) => {
-                let secret = token.secret.clone();
-                *kept = Some(token);
-                Ok(Issued { secret, fresh: true })
-            }
-            // The old one still serves for a while.
-            Err(error) => match kept.as_ref().filter(|token| token.ends > now) {
-                Some(token) => {
-                    tracing::warn!(%error, "the access token cannot be renewed, and ends soon");
-                    Ok(Issued {
-                        secret: token.secret.clone(),
-                        fresh: false,
-                    })
+        let _asking = match self.asking.try_lock() {
+            Ok(asking) => asking,
+            Err(_) => {
+                if let Some(issued) = self.lock().serving(Duration::ZERO) {
+                    return Ok(issued);
                 }
-                None => Err(error),
-            },
+                let asking = self.asking.lock().await;
+                if let Some(failure) = self.lock().failure.as_ref().filter(|failure| failure.at >= since) {
+                    return Err(failed(source, failure.reason.clone(), failure.transient));
+                }
+                asking
+            }
+        };
+        if let Some(issued) = self.lock().without_asking() {
+            return Ok(issued);
         }
+        let issued = issue(source).await;
+        self.lock().keep(source, issued)
     }
 
     /// The server refused the token, so it is not used again.
-    pub(super) async fn forget(&self) {
-        *self.0.lock().await = None;
+    pub(super) fn forget(&self) {
+        self.lock().token = None;
     }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        // A panic while a value was replaced leaves a usable value.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    /// The token, unless it is time to ask for another one.
+    fn without_asking(&self) -> Option<Issued> {
+        let failed_just_now = self
+            .failure
+            .as_ref()
+            .is_some_and(|failure| failure.at.elapsed() < PAUSE);
+        self.serving(if failed_just_now { Duration::ZERO } else { MARGIN })
+    }
+
+    /// The token, if it ends no sooner.
+    fn serving(&self, time: Duration) -> Option<Issued> {
+        let token = self.token.as_ref()?;
+        (token.ends > now() + time.as_secs()).then(|| Issued {
+            secret: token.secret.clone(),
+            fresh: false,
+        })
+    }
+
+    /// What an attempt brought. Where that is no token, the old one still serves for a while.
+    fn keep(&mut self, source: &TokenSource, issued: Result<Token, SourceError>) -> Result<Issued, SourceError> {
+        let error = match issued.and_then(|token| expect_time_left(source, token)) {
+            Ok(token) => {
+                let secret = token.secret.clone();
+                *self = Kept {
+                    token: Some(token),
+                    failure: None,
+                };
+                return Ok(Issued { secret, fresh: true });
+            }
+            Err(error) => error,
+        };
+        if let SourceError::Token { reason, transient, .. } = &error {
+            self.failure = Some(Failure {
+                at: Instant::now(),
+                reason: reason.clone(),
+                transient: *transient,
+            });
+        }
+        match self.serving(Duration::ZERO) {
+            Some(issued) => {
+                tracing::warn!(%error, "the access token cannot be renewed, and ends soon");
+                Ok(issued)
+            }
+            None => Err(error),
+        }
+    }
+}
+
+fn expect_time_left(source: &TokenSource, token: Token) -> Result<Token, SourceError> {
+    let now = now();
+    if token.ends > now {
+        return Ok(token);
+    }
+    let can_change = !matches!(source, TokenSource::Secret(secret) if !secret.can_change());
+    let advice = match can_change {
+        true => "compare the clocks of both machines",
+        false => "give a { command = […] } or { file = … } that brings a new one",
+    };
+    let reason = format!("it ended {} s ago; {advice}", now - token.ends);
+    // What brings tokens may be a little late with the next one.
+    Err(failed(source, reason, can_change))
 }
 
 async fn issue(source: &TokenSource) -> Result<Token, SourceError> {
@@ -140,17 +213,22 @@ async fn from_secret(source: &TokenSource, secret: SecretSource) -> Result<Token
 
 async fn from_endpoint(source: &TokenSource, endpoint: &str, body: String) -> Result<Token, SourceError> {
     let away = |what: &str, error: &reqwest::Error| {
-        // The address is ours; the text of the error may repeat it, and nothing of the body.
         let kind = if error.is_timeout() {
             "it did not answer in time"
         } else {
             what
         };
-        failed(source, kind.to_owned(), true)
+        let cause = cause(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+        failed(source, format!("{kind}{cause}"), true)
     };
-    let client = reqwest::Client::builder()
+    let mut client = reqwest::Client::builder()
         .timeout(ENDPOINT_TIME)
-        .redirect(reqwest::redirect::Policy::none())
+        .redirect(reqwest::redirect::Policy::none());
+    if !url::Url::parse(endpoint).is_ok_and(|url| url.scheme() == "https") {
+        // The secret is in clear on its way: it does not leave this machine for a proxy of the environment.
+        client = client.no_proxy();
+    }
+    let client = client
         .build()
         .map_err(|error| away("the HTTP client cannot start", &error))?;
     let mut answer = client
@@ -186,6 +264,15 @@ async fn from_endpoint(source: &TokenSource, endpoint: &str, body: String) -> Re
         format!("it answered {}{}", status.as_u16(), refusal(&json)),
         transient,
     ))
+}
+
+/// What is at the bottom of an error. What is above it repeats the address; nothing has the body in it.
+fn cause(error: &reqwest::Error) -> Option<String> {
+    let mut cause = error.source()?;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    Some(cause.to_string())
 }
 
 /// OAuth's word for what was wrong (RFC 6749, 5.2) and Entra ID's number. Nothing else of the answer is shown.
@@ -274,6 +361,10 @@ fn now() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use tokio::task::JoinHandle;
+
     use super::*;
     use crate::error::{Classify, ErrorKind};
 
@@ -316,13 +407,112 @@ mod tests {
         assert!(cache.get(&print(now() + 3600)).await.unwrap().fresh);
         assert!(!cache.get(&print(now() + 3600)).await.unwrap().fresh);
         assert_eq!(asked(), 1);
-        cache.forget().await;
+        cache.forget();
         // One that ends within the margin serves this login, and is replaced at the next.
         assert!(cache.get(&print(now() + 100)).await.unwrap().fresh);
         assert!(cache.get(&print(now() + 100)).await.unwrap().fresh);
         assert_eq!(asked(), 3);
         // It cannot be replaced, and still serves.
         assert!(!cache.get(&command("exit 1")).await.unwrap().fresh);
+    }
+
+    /// A program that says that it was asked, and gives no token once [`Hanging::end`] is called.
+    struct Hanging {
+        dir: tempfile::TempDir,
+    }
+
+    impl Hanging {
+        fn new() -> Hanging {
+            let dir = tempfile::tempdir().unwrap();
+            let pipes = ["asked", "end"].map(|name| dir.path().join(name));
+            let made = std::process::Command::new("mkfifo").args(pipes).status().unwrap();
+            assert!(made.success());
+            Hanging { dir }
+        }
+
+        fn source(&self) -> TokenSource {
+            let dir = self.dir.path().display();
+            command(&format!(
+                "echo x >> {dir}/count; echo x > {dir}/asked; cat {dir}/end; exit 1"
+            ))
+        }
+
+        async fn is_asked(&self) {
+            let asked = self.dir.path().join("asked");
+            tokio::task::spawn_blocking(move || std::fs::read(asked).unwrap())
+                .await
+                .unwrap();
+        }
+
+        fn end(&self) {
+            std::fs::write(self.dir.path().join("end"), "").unwrap();
+        }
+
+        fn count(&self) -> usize {
+            let count = std::fs::read_to_string(self.dir.path().join("count")).unwrap();
+            count.lines().count()
+        }
+    }
+
+    fn start(cache: &Arc<TokenCache>, source: TokenSource) -> JoinHandle<Result<Issued, SourceError>> {
+        let cache = Arc::clone(cache);
+        tokio::spawn(async move { cache.get(&source).await })
+    }
+
+    #[tokio::test]
+    async fn a_token_that_still_serves_is_used_while_the_next_one_does_not_come() {
+        let hanging = Hanging::new();
+        let cache = Arc::new(TokenCache::default());
+        // It is within the time in which it is replaced.
+        let first = command(&format!("printf %s '{}'", jwt(now() + 200)));
+        assert!(cache.get(&first).await.unwrap().fresh);
+        let asking = start(&cache, hanging.source());
+        hanging.is_asked().await;
+        for _ in 0..3 {
+            assert!(!cache.get(&hanging.source()).await.unwrap().fresh);
+        }
+        assert!(!asking.is_finished());
+        hanging.end();
+        assert!(!asking.await.unwrap().unwrap().fresh);
+        // Nobody asks again at once.
+        assert!(!cache.get(&hanging.source()).await.unwrap().fresh);
+        assert_eq!(hanging.count(), 1);
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_a_token_that_does_not_come_has_the_same_error() {
+        let hanging = Hanging::new();
+        let cache = Arc::new(TokenCache::default());
+        let waiting = [0; 3].map(|_| start(&cache, hanging.source()));
+        hanging.is_asked().await;
+        hanging.end();
+        for result in waiting {
+            let error = result.await.unwrap().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Retryable, "{error}");
+            assert!(error.to_string().contains("ended with"), "{error}");
+        }
+        assert_eq!(hanging.count(), 1);
+    }
+
+    #[tokio::test]
+    async fn an_endpoint_that_is_not_there_is_told_with_the_cause() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
+        let source = TokenSource::ClientCredentials {
+            endpoint: format!("http://127.0.0.1:{port}/token"),
+            client_id: "app-1".to_owned(),
+            client_secret: Secret::new("hunter2"),
+            scope: "scope".to_owned(),
+        };
+        let error = TokenCache::default().get(&source).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Retryable, "{error}");
+        let text = format!("{error} {error:?}");
+        assert!(
+            text.contains("cannot be reached: ") && text.contains("os error"),
+            "{text}"
+        );
+        assert!(!text.contains("hunter2"), "{text}");
     }
 
     #[tokio::test]

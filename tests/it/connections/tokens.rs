@@ -1,6 +1,6 @@
 //! Access tokens of Entra ID: from a program, or from a token endpoint; renewed before they end; never shown.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -244,4 +244,22 @@ async fn a_token_endpoint_that_is_busy_is_asked_again_and_one_that_refuses_is_no
         run.stderr
     );
     assert_eq!(refusing.bodies.lock().expect("kept").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_for_this_machine_goes_through_no_proxy() {
+    let (server, mut project) = set_up().await;
+    let endpoint = Endpoint::start(|_| (200, json!({"access_token": token("reader", 3599)}).to_string()));
+    project.source(&endpoint.keys(&server, project.path()));
+    let proxy = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = format!("http://{}", proxy.local_addr().expect("an address"));
+    let environment = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"].map(|name| (name, address.as_str()));
+    project
+        .once_with(&[&environment[..], &[("no_proxy", ""), ("NO_PROXY", "")]].concat())
+        .ok();
+    assert_eq!(ids(&project), [1]);
+    assert_eq!(endpoint.bodies.lock().expect("kept").len(), 1);
+    proxy.set_nonblocking(true).expect("set");
+    let asked = proxy.accept().map(|_| ()).map_err(|error| error.kind());
+    assert_eq!(asked, Err(ErrorKind::WouldBlock));
 }
