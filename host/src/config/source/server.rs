@@ -73,20 +73,19 @@ impl ServerName {
 
 /// The text before the port, and the port.
 fn split_port(text: &str) -> Result<(&str, Option<u16>), String> {
-    let (text, port) = match text.rsplit_once([',', ':']) {
-        // More than one colon and no comma is an IPv6 address without a port.
-        Some((before, _)) if !text.contains(',') && before.contains(':') => (text, None),
-        Some((before, port)) => (before, Some(port)),
-        None => (text, None),
-    };
-    let Some(port) = port else {
+    // The colons of an IPv6 address in brackets are its own; one without brackets has a port behind a comma alone.
+    let address = text.find(']').map_or(0, |at| at + 1);
+    let (_, behind) = text.split_at(address);
+    let is_bare_ipv6 = address == 0 && !text.contains(',') && text.matches(':').count() > 1;
+    let Some(at) = behind.rfind([',', ':']).filter(|_| !is_bare_ipv6) else {
         return Ok((text, None));
     };
-    port.trim()
+    behind[at + 1..]
+        .trim()
         .parse()
         .ok()
         .filter(|port| *port != 0)
-        .map(|port| (text, Some(port)))
+        .map(|port| (&text[..address + at], Some(port)))
         .ok_or_else(|| "has a port that is no number from 1 to 65535".to_owned())
 }
 
@@ -112,7 +111,13 @@ mod tests {
             ("TCP:SqlHost", "SqlHost,1433"),
             ("sqlhost:1500", "sqlhost,1500"),
             ("::1", "::1,1433"),
+            ("::1,1500", "::1,1500"),
+            ("[::1]", "::1,1433"),
             ("[::1],1500", "::1,1500"),
+            ("[::1]:1500", "::1,1500"),
+            ("tcp:[fe80::1]:1500", "fe80::1,1500"),
+            ("[::1]\\INST", "::1\\INST"),
+            ("[::1]\\INST:1500", "::1,1500"),
             ("(local)", "localhost,1433"),
             (".\\SQLEXPRESS", "localhost\\SQLEXPRESS"),
             ("host\\INST", "host\\INST"),
@@ -123,6 +128,7 @@ mod tests {
         }
         for (text, words) in [
             ("host,0", "no number"),
+            ("[::1]:port", "no number"),
             (",1433", "no host"),
             ("host\\", "no name"),
             ("np:\\\\host\\pipe", "named pipe"),
