@@ -4,6 +4,8 @@
 //! our own because a wrong string has to be told without a word of it: it may hold a password, and an unknown keyword may
 //! be half of one.
 
+use std::fmt;
+
 use super::super::nearest;
 
 /// What a keyword sets.
@@ -208,12 +210,19 @@ const KEYWORDS: &[(&[&str], Keyword)] = &[
 ];
 
 /// What a pair of the string says.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 pub(super) struct Pair {
     pub(super) keyword: Keyword,
     /// The keyword as it is documented.
     pub(super) name: &'static str,
     pub(super) value: String,
+}
+
+impl fmt::Debug for Pair {
+    /// Without the value: it may be a password.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_tuple("Pair").field(&self.name).finish()
+    }
 }
 
 /// Reads the string. An error tells the place, never the text.
@@ -384,6 +393,12 @@ mod tests {
         assert_eq!(values("Password=it's=ok"), [("Password", "it's=ok".to_owned())]);
         assert_eq!(values("data   SOURCE=h"), [("Data Source", "h".to_owned())]);
         assert_eq!(values(""), []);
+    }
+
+    #[test]
+    fn a_pair_never_shows_its_value() {
+        let shown = format!("{:?}", parse("PWD=hunter2;Server=h").unwrap());
+        assert_eq!(shown, "[Pair(\"PWD\"), Pair(\"Server\")]");
     }
 
     #[test]
