@@ -25,7 +25,7 @@ pub enum Encrypt {
 pub enum Trust {
     /// One that an authority of the system has signed for the server's name.
     System,
-    /// One that an authority of this file (PEM), or of the system, has signed for the server's name.
+    /// One that an authority of this file (PEM), and of no other, has signed for the server's name.
     Authority(PathBuf),
     /// This one (PEM), and no other.
     Certificate(PathBuf),
@@ -133,18 +133,14 @@ fn encrypt(section: &mut Section<'_>, given: &mut Given) -> Result<Encrypt, Conf
     }
 }
 
-/// The drivers would find the same, but only while they connect.
+/// What connecting would find as well.
 fn check_pem(path: &Path) -> Result<(), String> {
     if !path.is_file() {
         return Err("is no file".to_owned());
     }
-    let extension = path.extension().and_then(|extension| extension.to_str());
-    if !matches!(extension, Some("pem" | "crt")) {
-        return Err("has no name that ends with .pem or .crt".to_owned());
-    }
     let text = std::fs::read(path).map_err(|error| format!("cannot be read: {error}"))?;
     if memchr::memmem::find(&text, b"-----BEGIN CERTIFICATE-----").is_none() {
-        return Err("holds no PEM certificate (-----BEGIN CERTIFICATE-----)".to_owned());
+        return Err("holds no PEM certificate (-----BEGIN CERTIFICATE-----); export it as Base-64".to_owned());
     }
     Ok(())
 }
