@@ -12,6 +12,9 @@ const SCOPE: &str = "https://database.windows.net/.default";
 /// Where Entra ID issues tokens.
 const AUTHORITY: &str = "https://login.microsoftonline.com";
 
+/// The keys of client credentials.
+const CLIENT_CREDENTIALS: [&str; 5] = ["client_id", "client_secret", "tenant", "token_endpoint", "token_scope"];
+
 /// How to log in.
 #[derive(Clone, Debug)]
 pub enum Authentication {
@@ -68,6 +71,10 @@ impl Authentication {
         let integrated = given.integrated.take();
         let way = match way.as_deref().map(plain).as_deref() {
             None if token.is_some() => "accesstoken",
+            // A string that nobody reads says which way it is; the keys beside it are of that way.
+            None if given.unknown && CLIENT_CREDENTIALS.into_iter().any(|key| section.value(key).is_some()) => {
+                "clientcredentials"
+            }
             None | Some("sql" | "sqlpassword") => "sql",
             Some("accesstoken") => "accesstoken",
             Some("clientcredentials" | "activedirectoryserviceprincipal") => "clientcredentials",
@@ -138,7 +145,7 @@ impl Authentication {
             }
         };
         if way != "clientcredentials" {
-            for key in ["client_id", "client_secret", "tenant", "token_endpoint", "token_scope"] {
+            for key in CLIENT_CREDENTIALS {
                 if section.value(key).is_some() {
                     return Err(section.error(key, "needs authentication = \"client-credentials\""));
                 }
@@ -212,9 +219,12 @@ fn client_credentials(
     })
 }
 
-/// The secret goes to this address: over TLS, or to this machine.
+/// The secret goes to this address: over TLS, or to this machine. Messages show it.
 fn check_endpoint(endpoint: &str) -> Result<(), &'static str> {
     let url = url::Url::parse(endpoint).map_err(|_| "is no address (https://…)")?;
+    if !url.username().is_empty() || url.password().is_some() || url.query().is_some() || url.fragment().is_some() {
+        return Err("must be a plain address, without a user, a query (?…) or a fragment (#…): messages show it");
+    }
     let here = match url.host() {
         Some(url::Host::Domain(name)) => name == "localhost",
         Some(url::Host::Ipv4(address)) => address.is_loopback(),

@@ -104,11 +104,12 @@ impl SourceSettings {
         let lock_timeout = match section.string("lock_timeout")? {
             Some("none") => None,
             Some(_) => section.duration("lock_timeout", Duration::from_millis(1)..=DAY)?,
-            None => Some(Duration::from_secs(30).min(command_timeout)),
+            // Well before the time-out of the client, whose clock starts earlier.
+            None => Some(Duration::from_secs(30).min(command_timeout / 2)),
         };
-        if lock_timeout.is_none_or(|lock| lock > command_timeout) && section.value("lock_timeout").is_some() {
+        if lock_timeout.is_none_or(|lock| lock >= command_timeout) && section.value("lock_timeout").is_some() {
             warnings.push(
-                "source.lock_timeout is longer than command_timeout, which ends a statement that waits for a lock first"
+                "source.lock_timeout is not below command_timeout, which ends a statement that waits for a lock first"
                     .to_owned(),
             );
         }
@@ -164,6 +165,10 @@ impl SourceSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What has to be given.
+    const LOGIN: &str =
+        "server = \"a\"\ndatabase = \"d\"\nuser = \"u\"\npassword = { command = [\"printf\", \"p\"] }\n";
 
     fn parse_as(text: &str, secrets: Secrets) -> Result<(SourceSettings, Vec<String>), String> {
         let table: toml::Table = text.parse().unwrap();
@@ -286,6 +291,14 @@ mod tests {
                 "must begin with https://",
             ),
             (
+                format!("{credentials}token_endpoint = \"https://me:hunter2@example.com/t\""),
+                "must be a plain address",
+            ),
+            (
+                format!("{credentials}token_endpoint = \"https://example.com/t?code=hunter2\""),
+                "must be a plain address",
+            ),
+            (
                 "user = \"u\"\npassword = \"p\"\nclient_id = \"c\"".to_owned(),
                 "source.client_id needs",
             ),
@@ -296,7 +309,52 @@ mod tests {
             ),
         ] {
             let error = parse(&format!("{base}{lines}")).unwrap_err();
-            assert!(error.contains(words), "{lines}: {error}");
+            assert!(error.contains(words) && !error.contains("hunter2"), "{lines}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_lock_is_given_up_well_before_the_command_unless_the_configuration_says_otherwise() {
+        for (lines, milliseconds, warns) in [
+            ("", Some(30_000), false),
+            ("command_timeout = \"60s\"", Some(30_000), false),
+            ("command_timeout = \"30s\"", Some(15_000), false),
+            ("command_timeout = \"1s\"", Some(500), false),
+            ("command_timeout = \"30s\"\nlock_timeout = \"29s\"", Some(29_000), false),
+            ("command_timeout = \"30s\"\nlock_timeout = \"30s\"", Some(30_000), true),
+            ("lock_timeout = \"none\"", None, true),
+        ] {
+            let (settings, warnings) = parse(&format!("{LOGIN}{lines}")).unwrap();
+            assert_eq!(
+                settings.lock_timeout,
+                milliseconds.map(Duration::from_millis),
+                "{lines}"
+            );
+            assert_eq!(warnings.len(), usize::from(warns), "{lines}: {warnings:?}");
+        }
+    }
+
+    #[test]
+    fn a_certificates_file_may_have_any_name_and_has_to_hold_one() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text, problem) in [
+            ("exported.cer", "-----BEGIN CERTIFICATE-----\n", None),
+            ("bundle", "# of ours\n-----BEGIN CERTIFICATE-----\n", None),
+            ("binary.cer", "\u{30}\u{0}", Some("export it as Base-64")),
+            ("", "", Some("is no file")),
+        ] {
+            let path = dir.path().join(name);
+            if !name.is_empty() {
+                std::fs::write(&path, text).unwrap();
+            }
+            for key in ["ca_file", "server_certificate"] {
+                let result = parse(&format!("{LOGIN}{key} = \"{}\"", path.display()));
+                match (result, problem) {
+                    (Ok(_), None) => {}
+                    (Err(error), Some(problem)) => assert!(error.contains(problem), "{name}: {error}"),
+                    (result, _) => panic!("{name}: {result:?}"),
+                }
+            }
         }
     }
 
@@ -305,6 +363,18 @@ mod tests {
         let string = "connection_string = { env = \"SLUICE_TEST_NO_SUCH\" }\n";
         let (settings, _) = parse_as(&format!("{string}database = \"d\""), Secrets::Skip).unwrap();
         assert_eq!(settings.database, "d");
+        // Of a service principal: the string says that it is one, and only a command with secrets reads it.
+        let identity = "client_id = \"c\"\nclient_secret = { env = \"SLUICE_TEST_NO_SUCH\" }\n";
+        for keys in [
+            "tenant = \"t.example\"".to_owned(),
+            format!("{identity}tenant = \"t.example\""),
+            format!("{identity}token_endpoint = \"https://login.example/token\""),
+        ] {
+            let (settings, _) = parse_as(&format!("{string}database = \"d\"\n{keys}"), Secrets::Skip).unwrap();
+            let Authentication::Token(TokenSource::ClientCredentials { .. }) = settings.authentication else {
+                panic!("client credentials with {keys}")
+            };
+        }
         let error = parse_as(string, Secrets::Skip).unwrap_err();
         assert!(error.contains("source.database is needed by this command"), "{error}");
     }
