@@ -30,18 +30,22 @@ const ENCRYPT_REQUIRED: u8 = 3;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Answer {
     packet: Vec<u8>,
-    encryption_at: usize,
+    /// Nowhere in an answer that says nothing about encryption: with TDS 8, TLS is there already.
+    encryption_at: Option<usize>,
 }
 
 impl Answer {
     /// Whether the server goes on with TLS.
     pub(super) fn encrypts(&self) -> bool {
-        matches!(self.packet[self.encryption_at], ENCRYPT_ON | ENCRYPT_REQUIRED)
+        self.encryption_at
+            .is_some_and(|at| matches!(self.packet[at], ENCRYPT_ON | ENCRYPT_REQUIRED))
     }
 
-    /// The same, for a driver that is not to start TLS: it runs inside of it.
+    /// The same, for a driver that is not to start TLS: it runs inside of it. To tiberius, nothing said is no encryption.
     pub(super) fn without_encryption(mut self) -> Vec<u8> {
-        self.packet[self.encryption_at] = ENCRYPT_NOT_SUPPORTED;
+        if let Some(at) = self.encryption_at {
+            self.packet[at] = ENCRYPT_NOT_SUPPORTED;
+        }
         self.packet
     }
 
@@ -56,11 +60,16 @@ impl Answer {
                         return Err(malformed("an option lies outside of it"));
                     }
                     return Ok(Answer {
-                        encryption_at: at,
+                        encryption_at: Some(at),
                         packet,
                     });
                 }
-                [TERMINATOR, ..] | [] => return Err(malformed("it says nothing about encryption")),
+                [TERMINATOR, ..] => {
+                    return Ok(Answer {
+                        encryption_at: None,
+                        packet,
+                    });
+                }
                 [_, _, _, _, _, rest @ ..] => table = rest,
                 _ => return Err(malformed("it is cut")),
             }
@@ -310,7 +319,7 @@ mod tests {
     fn answer(encryption: u8) -> Vec<u8> {
         let mut packet = request(false);
         packet[0] = TABULAR;
-        let at = Answer::parse(packet.clone()).unwrap().encryption_at;
+        let at = Answer::parse(packet.clone()).unwrap().encryption_at.unwrap();
         packet[at] = encryption;
         packet
     }
@@ -321,7 +330,7 @@ mod tests {
             let answer = Answer::parse(answer(byte)).unwrap();
             assert_eq!(answer.encrypts(), encrypts, "{byte}");
             let without = Answer::parse(answer.without_encryption()).unwrap();
-            assert_eq!(without.packet[without.encryption_at], ENCRYPT_NOT_SUPPORTED);
+            assert_eq!(without.packet[without.encryption_at.unwrap()], ENCRYPT_NOT_SUPPORTED);
         }
         let whole = answer(1);
         for length in HEADER_BYTES..whole.len() {
@@ -329,6 +338,15 @@ mod tests {
             let _ = Answer::parse(whole[..length].to_vec());
         }
         assert!(Answer::parse(whole[..HEADER_BYTES + 4].to_vec()).is_err());
+    }
+
+    #[test]
+    fn an_answer_that_says_nothing_about_encryption_offers_none_and_is_handed_on_as_it_is() {
+        let mut packet = framed(&[OPTION_MARS, 0, 6, 0, 1, TERMINATOR, 0]);
+        packet[0] = TABULAR;
+        let answer = Answer::parse(packet.clone()).unwrap();
+        assert!(!answer.encrypts());
+        assert_eq!(answer.without_encryption(), packet);
     }
 
     #[tokio::test]
