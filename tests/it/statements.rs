@@ -20,6 +20,7 @@ const HARMLESS: [&str; 6] = [
     "EXEC sys.sp_cdc_get_",
     "SET LOCK_TIMEOUT ",
     "SET DEADLOCK_PRIORITY ",
+    "SET LANGUAGE ",
 ];
 
 /// A server with `sales`, `dbo.orders` in it, and a log of requests.

@@ -10,6 +10,8 @@ use crate::config::SourceSettings;
 ///
 /// `DEADLOCK_PRIORITY LOW`: of two that wait for one another, the reader is ended. It only reads and asks again; capture,
 /// cleanup and the application would lose work.
+///
+/// `LANGUAGE`: messages are the documented ones, whatever the login's default is. tiberius asks for none when it logs in.
 pub(super) fn settings(settings: &SourceSettings) -> String {
     let lock_timeout_ms = match settings.lock_timeout {
         // T-SQL: -1 waits for ever. More than a 32-bit int of milliseconds is not taken.
@@ -18,7 +20,7 @@ pub(super) fn settings(settings: &SourceSettings) -> String {
             .unwrap_or(i64::MAX)
             .clamp(1, i64::from(i32::MAX)),
     };
-    format!("SET LOCK_TIMEOUT {lock_timeout_ms}; SET DEADLOCK_PRIORITY LOW;")
+    format!("SET LOCK_TIMEOUT {lock_timeout_ms}; SET DEADLOCK_PRIORITY LOW; SET LANGUAGE us_english;")
 }
 
 /// The name under which the login is a user of the database: whom grants are for.
@@ -40,7 +42,10 @@ mod tests {
     #[test]
     fn a_lock_is_waited_for_as_long_as_the_configuration_says() {
         let mut source = SourceSettings::for_test("server = \"h\"\ndatabase = \"d\"\nuser = \"u\"\npassword = \"p\"\n");
-        assert_eq!(settings(&source), "SET LOCK_TIMEOUT 30000; SET DEADLOCK_PRIORITY LOW;");
+        assert_eq!(
+            settings(&source),
+            "SET LOCK_TIMEOUT 30000; SET DEADLOCK_PRIORITY LOW; SET LANGUAGE us_english;"
+        );
         source.lock_timeout = None;
         assert!(settings(&source).starts_with("SET LOCK_TIMEOUT -1;"));
         source.lock_timeout = Some(Duration::from_micros(10));

@@ -96,7 +96,7 @@ async fn a_slow_answer_that_was_given_up_is_not_taken_for_the_next_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_connection_sets_how_long_it_waits_for_locks() {
+async fn every_connection_sets_how_long_it_waits_for_locks_and_the_language_of_messages() {
     let (server, mut project) = set_up().await;
     project.source(&keys(
         &server,
@@ -110,7 +110,8 @@ async fn every_connection_sets_how_long_it_waits_for_locks() {
         fault(
             &server,
             "error",
-            ", @number = 1222, @match = N'SET LOCK_TIMEOUT 1500; SET DEADLOCK_PRIORITY LOW', @times = 2",
+            ", @number = 1222, @match = N'SET LOCK_TIMEOUT 1500; SET DEADLOCK_PRIORITY LOW; SET LANGUAGE us_english;', \
+             @times = 2",
         )
         .await;
         let (asks, streams) = both(&project).await;
