@@ -173,7 +173,7 @@ fn connector(settings: &SourceSettings, target: &Target) -> Result<Connector, So
         }
         (Err(reason), Some(known)) => {
             tracing::warn!(
-                reason,
+                %reason,
                 "source.ca_file cannot be read again; what it held before goes on to count"
             );
             Ok(known)
