@@ -4,7 +4,7 @@
 use sluice::error::{Classify as _, ErrorKind};
 
 use super::{both, both_in, fill, keys, project, set_up};
-use crate::harness::{Running, Server, ids};
+use crate::harness::{POLL, Running, Server, ids};
 
 /// A connection ends at `step`, by FIN or by RST. The one that arms it is there already.
 fn cut(step: &str, reset: bool, times: u32) -> String {
@@ -60,8 +60,7 @@ async fn a_stream_goes_on_after_handshakes_that_were_cut() {
     for sql in [
         cut("hello", false, 1),
         cut("key_exchange", true, 1),
-        "EXEC sim.fault @kind = N'drop_after_rows', @rows = 0, @login = N'reader', @match = N'fn_cdc_map_lsn_to_time'"
-            .to_owned(),
+        format!("EXEC sim.fault @kind = N'drop_after_rows', @rows = 0, @login = N'reader', @match = N'{POLL}'"),
     ] {
         let armed = admin.simple_query(sql).await.expect("an answer");
         armed.into_results().await.expect("armed");

@@ -2,7 +2,7 @@
 
 use std::net::{TcpListener, UdpSocket};
 
-use super::{both, fault, fill, keys, logins, project, set_up};
+use super::{both, fault, fill, keys, keys_at, logins, project, set_up};
 use crate::harness::{Project, Server, ids, insert};
 
 /// Two servers with the same tables; the first sends logins on to the second.
@@ -132,10 +132,7 @@ async fn an_instance_that_refuses_connections_is_not_said_to_be_a_route() {
             let _ = browser.send_to(&answer, from);
         }
     });
-    project.source(&format!(
-        "server = \"{host}\\\\SALES\"\ndatabase = \"sales\"\nuser = \"reader\"\n\
-         password = {{ file = \"password\" }}\ntrust_server_certificate = true"
-    ));
+    project.source(&keys_at(&format!("{host}\\\\SALES"), "trust_server_certificate = true"));
     let check = project.run("check", &[]);
     assert_eq!(check.code, 3, "{}", check.stderr);
     assert!(
