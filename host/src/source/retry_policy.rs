@@ -6,54 +6,46 @@ use crate::retry;
 
 use super::error::SourceError;
 
-/// What is known of one error number.
+/// What is known of some error numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Rule {
-    pub(super) number: u32,
-    pub(super) kind: ErrorKind,
-    /// What to do, or what it means when it stays. Empty: the server's words say it.
-    pub(super) hint: &'static str,
-    /// Where it is documented.
+struct Rule {
+    numbers: &'static [u32],
+    kind: ErrorKind,
+    /// Where they are documented.
     page: Page,
+    /// What to do, or what it means when it stays. Empty: the server's words say it.
+    hint: &'static str,
 }
 
-/// Pages of learn.microsoft.com.
+/// Pages of learn.microsoft.com, unless another place is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Page {
     /// azure-sql/database/troubleshoot-common-errors-issues: transient faults, resource governance, logins.
-    AzureFaults,
-    /// dotnet/api/microsoft.data.sqlclient.sqlconfigurableretryfactory: what SqlClient itself takes for transient.
-    SqlClient,
+    Azure,
+    /// github.com/dotnet/efcore, SqlServerTransientExceptionDetector.cs: what EF Core takes for transient.
+    EfCore,
     /// sql/relational-databases/errors-events/database-engine-events-and-errors: every number with its text.
     Events,
     /// sql/relational-databases/errors-events/mssqlserver-NUMBER-database-engine-error: a page of its own.
     Own,
+    /// dotnet/api/microsoft.data.sqlclient.sqlconfigurableretryfactory: what SqlClient itself takes for transient.
+    SqlClient,
 }
 
-const fn transient(number: u32, page: Page, hint: &'static str) -> Rule {
-    Rule {
-        number,
-        kind: ErrorKind::Retryable,
-        hint,
-        page,
-    }
+const fn transient(numbers: &'static [u32], page: Page, hint: &'static str) -> Rule {
+    other(numbers, ErrorKind::Retryable, page, hint)
 }
 
-const fn wrong(number: u32, page: Page, hint: &'static str) -> Rule {
-    Rule {
-        number,
-        kind: ErrorKind::Config,
-        hint,
-        page,
-    }
+const fn wrong(numbers: &'static [u32], page: Page, hint: &'static str) -> Rule {
+    other(numbers, ErrorKind::Config, page, hint)
 }
 
-const fn other(number: u32, kind: ErrorKind, page: Page, hint: &'static str) -> Rule {
+const fn other(numbers: &'static [u32], kind: ErrorKind, page: Page, hint: &'static str) -> Rule {
     Rule {
-        number,
+        numbers,
         kind,
-        hint,
         page,
+        hint,
     }
 }
 
@@ -66,200 +58,89 @@ const GRANTS: &str = "sluice check --grants prints the statements that give what
 const CDC_OFF: &str = "CDC is not enabled there: sys.sp_cdc_enable_db, sys.sp_cdc_enable_table";
 const DAMAGED: &str = "the database is damaged: its administrator has to run DBCC CHECKDB";
 
-/// Sorted by number.
+#[rustfmt::skip]
 const RULES: &[Rule] = &[
-    // What a statement meets.
-    wrong(
-        208,
-        Page::Own,
-        "a table is gone, or this login may not see it; sluice check says which",
-    ),
-    wrong(229, Page::Own, GRANTS),
-    wrong(230, Page::Events, GRANTS),
-    other(
-        207,
-        ErrorKind::SchemaChanged,
-        Page::Own,
-        "a captured column is not what it was when the stream opened",
-    ),
-    transient(
-        233,
-        Page::SqlClient,
-        "the server closed the connection while it was being made",
-    ),
-    wrong(297, Page::Events, GRANTS),
-    wrong(300, Page::Events, GRANTS),
-    transient(
-        596,
-        Page::Events,
-        "the session was ended (KILL), or its database went away",
-    ),
-    transient(601, Page::Events, "rows moved while they were read"),
-    transient(615, Page::AzureFaults, MOVING),
-    transient(701, Page::Own, MEMORY),
-    transient(802, Page::Own, MEMORY),
-    other(823, ErrorKind::Internal, Page::Own, DAMAGED),
-    other(824, ErrorKind::Internal, Page::Own, DAMAGED),
-    transient(845, Page::Own, "the server's disks are slow"),
-    wrong(911, Page::Events, "check source.database"),
-    wrong(
-        916,
-        Page::Own,
-        "the login is no user of the database; sluice check --grants prints what makes it one",
-    ),
-    transient(921, Page::Events, RECOVERY),
-    transient(922, Page::Events, RECOVERY),
-    wrong(924, Page::Events, "the database is in single-user mode"),
-    transient(926, Page::AzureFaults, RECOVERY),
-    transient(927, Page::Events, RECOVERY),
-    wrong(942, Page::Events, "the database is offline"),
-    wrong(
-        976,
-        Page::Events,
-        "this replica cannot be read: allow connections to the secondary, or name the listener as source.server",
-    ),
-    wrong(
-        978,
-        Page::Events,
-        "this replica is read by read-intent connections alone: set source.application_intent = \"ReadOnly\"",
-    ),
-    transient(982, Page::Events, "the replica that can be read is not ready"),
-    transient(
-        983,
-        Page::Own,
-        "the availability group fails over, or this replica does not follow it",
-    ),
-    transient(997, Page::SqlClient, ""),
-    transient(1204, Page::Own, MEMORY),
-    transient(1205, Page::Own, "sluice was the victim of a deadlock and asks again"),
-    transient(
-        1222,
-        Page::Own,
-        "somebody held a lock for longer than source.lock_timeout; if it stays, look for a long transaction",
-    ),
-    transient(
-        4060,
-        Page::AzureFaults,
-        "the database cannot be opened, though this process was in it before: it fails over, or was taken away",
-    ),
-    transient(
-        4221,
-        Page::AzureFaults,
-        "a readable secondary waits for transactions of the primary to end",
-    ),
-    transient(6005, Page::Events, "the server is being shut down"),
-    transient(8628, Page::Events, MEMORY),
-    transient(8645, Page::Own, MEMORY),
-    transient(8651, Page::Own, MEMORY),
-    transient(
-        9001,
-        Page::Own,
-        "the database's log is away; if it stays, look at the server's error log",
-    ),
-    transient(10053, Page::Events, "the network broke the connection"),
-    transient(
-        10054,
-        Page::Events,
-        "the server, or something on the way, broke the connection",
-    ),
-    transient(10060, Page::SqlClient, "the server does not answer"),
-    transient(10928, Page::AzureFaults, BUSY),
-    transient(10929, Page::AzureFaults, BUSY),
-    transient(10936, Page::AzureFaults, BUSY),
-    // What a login meets.
-    transient(17142, Page::Own, "the server is paused"),
-    transient(17187, Page::Events, "the server is starting"),
-    transient(17189, Page::Events, MEMORY),
-    transient(
-        17197,
-        Page::Own,
-        "the login took too long: the server is busy, or the network slow",
-    ),
-    transient(17830, Page::Events, "the network broke the login"),
-    transient(18401, Page::Events, "the server is upgrading itself"),
-    wrong(
-        18451,
-        Page::Events,
-        "the server takes administrators alone at this time",
-    ),
-    wrong(
-        18452,
-        Page::Events,
-        "the login is of a domain that the server does not trust; use a SQL login or a token",
-    ),
-    wrong(18456, Page::Own, "check source.user and source.password"),
-    wrong(18461, Page::Events, "the server is in single-user mode"),
-    wrong(18470, Page::Events, "the login is disabled: ALTER LOGIN … ENABLE"),
-    wrong(
-        18486,
-        Page::Events,
-        "the login is locked out: ALTER LOGIN … WITH PASSWORD = … UNLOCK",
-    ),
-    wrong(
-        18487,
-        Page::Events,
-        "the password has expired: ALTER LOGIN … WITH PASSWORD = …",
-    ),
-    wrong(
-        18488,
-        Page::Events,
-        "the password has to be changed: ALTER LOGIN … WITH PASSWORD = …",
-    ),
-    // Change data capture.
-    wrong(22831, Page::Events, GRANTS),
-    wrong(22901, Page::Events, CDC_OFF),
-    wrong(22904, Page::Events, GRANTS),
-    wrong(22981, Page::Events, CDC_OFF),
-    // Azure SQL.
-    transient(40143, Page::SqlClient, MOVING),
-    transient(40166, Page::AzureFaults, MOVING),
-    transient(40197, Page::AzureFaults, MOVING),
-    transient(40501, Page::AzureFaults, BUSY),
-    wrong(
-        40532,
-        Page::AzureFaults,
-        "the gateway does not know the server: check source.server",
-    ),
-    transient(40540, Page::SqlClient, MOVING),
-    transient(
-        40544,
-        Page::AzureFaults,
-        "the database is full, and its owner has to make room",
-    ),
-    transient(40549, Page::AzureFaults, "a transaction ran too long"),
-    transient(40550, Page::AzureFaults, BUSY),
-    transient(40551, Page::AzureFaults, BUSY),
-    transient(40552, Page::AzureFaults, BUSY),
-    transient(40553, Page::AzureFaults, BUSY),
-    transient(40613, Page::AzureFaults, MOVING),
-    wrong(
-        40615,
-        Page::AzureFaults,
-        "the server's firewall does not let this machine in: add a rule for its address",
-    ),
-    wrong(
-        40914,
-        Page::AzureFaults,
-        "the server takes connections of its virtual networks alone: add a rule or an endpoint",
-    ),
-    transient(42108, Page::SqlClient, "the pool is being started"),
-    transient(42109, Page::SqlClient, "the pool is being started"),
-    wrong(
-        47073,
-        Page::AzureFaults,
-        "the server has no public endpoint: connect through its private one",
-    ),
-    transient(49918, Page::AzureFaults, BUSY),
-    transient(49919, Page::AzureFaults, BUSY),
-    transient(49920, Page::AzureFaults, BUSY),
+    // The connection.
+    transient(&[233], Page::SqlClient, "the server closed the connection while it was being made"),
+    transient(&[596], Page::Events, "the session was ended (KILL), or its database went away"),
+    transient(&[997], Page::SqlClient, ""),
+    transient(&[6005], Page::Events, "the server is being shut down"),
+    transient(&[10053], Page::Events, "the network broke the connection"),
+    transient(&[10054], Page::Events, "the server, or something on the way, broke the connection"),
+    transient(&[10060], Page::SqlClient, "the server does not answer"),
+
+    // A login.
+    transient(&[17142], Page::Own, "the server is paused"),
+    transient(&[17187], Page::Events, "the server is starting"),
+    transient(&[17189], Page::Events, MEMORY),
+    transient(&[17197], Page::Own, "the login took too long: the server is busy, or the network slow"),
+    transient(&[17830], Page::Events, "the network broke the login"),
+    transient(&[18401], Page::Events, "the server is upgrading itself"),
+    transient(&[40623], Page::EfCore, "the login became invalid while it was in use; logging in again says why"),
+    wrong(&[18451], Page::Events, "the server takes administrators alone at this time"),
+    wrong(&[18452], Page::Events, "the login is of a domain that the server does not trust; use a SQL login or a token"),
+    wrong(&[18456], Page::Own, "check source.user and source.password"),
+    wrong(&[18461], Page::Events, "the server is in single-user mode"),
+    wrong(&[18470], Page::Events, "the login is disabled: ALTER LOGIN … ENABLE"),
+    wrong(&[18486], Page::Events, "the login is locked out: ALTER LOGIN … WITH PASSWORD = … UNLOCK"),
+    wrong(&[18487], Page::Events, "the password has expired: ALTER LOGIN … WITH PASSWORD = …"),
+    wrong(&[18488], Page::Events, "the password has to be changed: ALTER LOGIN … WITH PASSWORD = …"),
+    wrong(&[40532], Page::Azure, "the gateway does not know the server: check source.server"),
+    wrong(&[40615], Page::Azure, "the server's firewall does not let this machine in: add a rule for its address"),
+    wrong(&[40914], Page::Azure, "the server takes connections of its virtual networks alone: add a rule or an endpoint"),
+    wrong(&[47073], Page::Azure, "the server has no public endpoint: connect through its private one"),
+
+    // The database, and the replica that has it.
+    transient(&[615, 40166, 40197, 40613], Page::Azure, MOVING),
+    transient(&[40143, 40540], Page::SqlClient, MOVING),
+    transient(&[952, 40671, 49802], Page::EfCore, MOVING),
+    transient(&[921, 922, 927], Page::Events, RECOVERY),
+    transient(&[926], Page::Azure, RECOVERY),
+    transient(&[941], Page::EfCore, RECOVERY),
+    transient(&[982], Page::Events, "the replica that can be read is not ready"),
+    transient(&[983], Page::Own, "the availability group fails over, or this replica does not follow it"),
+    transient(&[988], Page::EfCore, "the availability group lacks a quorum of nodes; if it stays, its administrator has to look"),
+    transient(&[3947, 3948], Page::EfCore, "the replica that is read lags, or changes its role"),
+    transient(&[4060], Page::Azure, "the database cannot be opened, though this process was in it before: it fails over, or was taken away"),
+    transient(&[4221], Page::Azure, "a readable secondary waits for transactions of the primary to end"),
+    wrong(&[911], Page::Events, "check source.database"),
+    wrong(&[916], Page::Own, "the login is no user of the database; sluice check --grants prints what makes it one"),
+    wrong(&[924], Page::Events, "the database is in single-user mode"),
+    wrong(&[942], Page::Events, "the database is offline"),
+    wrong(&[976], Page::Events, "this replica cannot be read: allow connections to the secondary, or name the listener as source.server"),
+    wrong(&[978], Page::Events, "this replica is read by read-intent connections alone: set source.application_intent = \"ReadOnly\""),
+    wrong(&[979], Page::Events, "this replica takes no read-intent connections: set source.application_intent = \"ReadWrite\", or name a secondary that can be read as source.server"),
+
+    // A statement.
+    transient(&[601], Page::Events, "rows moved while they were read"),
+    transient(&[617, 669, 2816, 3966], Page::EfCore, ""),
+    transient(&[701, 802, 1204, 8645, 8651], Page::Own, MEMORY),
+    transient(&[8628], Page::Events, MEMORY),
+    transient(&[845], Page::Own, "the server's disks are slow"),
+    transient(&[1205], Page::Own, "sluice was the victim of a deadlock and asks again"),
+    transient(&[1222], Page::Own, "somebody held a lock for longer than source.lock_timeout; if it stays, look for a long transaction"),
+    transient(&[9001], Page::Own, "the database's log is away; if it stays, look at the server's error log"),
+    wrong(&[208], Page::Own, "a table is gone, or this login may not see it; sluice check says which"),
+    wrong(&[229], Page::Own, GRANTS),
+    wrong(&[230, 297, 300, 22831, 22904], Page::Events, GRANTS),
+    wrong(&[22901, 22981], Page::Events, CDC_OFF),
+    other(&[207], ErrorKind::SchemaChanged, Page::Own, "a captured column is not what it was when the stream opened"),
+    other(&[823, 824], ErrorKind::Internal, Page::Own, DAMAGED),
+
+    // Limits of Azure SQL.
+    transient(&[10928, 10929, 10936, 40501, 40550, 40551, 40552, 40553, 49918, 49919, 49920], Page::Azure, BUSY),
+    transient(&[10930, 40189, 40642, 40648, 40675, 40903], Page::EfCore, BUSY),
+    transient(&[40544], Page::Azure, "the database is full, and its owner has to make room"),
+    transient(&[40549], Page::Azure, "a transaction ran too long"),
+    transient(&[42108, 42109], Page::SqlClient, "the pool is being started"),
 ];
 
 /// Errors whose text quotes a value of a row: the text is left out.
 const QUOTES_VALUES: &[u32] = &[220, 241, 242, 244, 245, 246, 248, 295, 2601, 2627, 2628, 8114, 13609];
 
 /// What is known of a number. One that is not here is a fault until somebody looks: `internal`.
-pub(super) fn rule(number: u32) -> Option<&'static Rule> {
-    RULES.iter().find(|rule| rule.number == number)
+fn rule(number: u32) -> Option<&'static Rule> {
+    RULES.iter().find(|rule| rule.numbers.contains(&number))
 }
 
 /// The kind of an error number.
@@ -319,7 +200,7 @@ mod tests {
         ] {
             assert_eq!(kind_of(number), ErrorKind::Retryable, "{number}");
         }
-        for number in [18456, 229, 230, 208, 22901, 22981, 916, 40615, 18487] {
+        for number in [18456, 229, 230, 208, 22901, 22981, 916, 40615, 18487, 976, 978, 979] {
             assert_eq!(kind_of(number), ErrorKind::Config, "{number}");
         }
         assert_eq!(kind_of(207), ErrorKind::SchemaChanged);
@@ -328,19 +209,24 @@ mod tests {
     }
 
     #[test]
+    fn what_an_availability_group_or_azure_says_in_a_fail_over_is_retried() {
+        for number in [
+            617, 669, 941, 952, 988, 2816, 3947, 3948, 3966, 10930, 40189, 40623, 40642, 40648, 40671, 40675, 40903,
+            49802,
+        ] {
+            assert_eq!(kind_of(number), ErrorKind::Retryable, "{number}");
+        }
+    }
+
+    #[test]
     fn each_number_has_one_rule_and_final_ones_say_what_to_do() {
-        for (at, rule) in RULES.iter().enumerate() {
-            assert!(
-                RULES[..at].iter().all(|before| before.number != rule.number),
-                "{} twice",
-                rule.number
-            );
-            assert!(
-                rule.kind == ErrorKind::Retryable || !rule.hint.is_empty(),
-                "{}",
-                rule.number
-            );
-            assert!(!rule.hint.ends_with('.'), "{}", rule.number);
+        let mut known = std::collections::BTreeSet::new();
+        for rule in RULES {
+            for number in rule.numbers {
+                assert!(known.insert(number), "{number} twice");
+                assert!(rule.kind == ErrorKind::Retryable || !rule.hint.is_empty(), "{number}");
+                assert!(!rule.hint.ends_with('.'), "{number}");
+            }
         }
     }
 

@@ -37,7 +37,7 @@ async fn a_deadlock_while_the_catalog_is_read_is_asked_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_passes_is_waited_for_at_the_start() {
     let (server, project) = set_up().await;
-    for number in [40613, 40197, 10928, 983] {
+    for number in [40613, 40642, 952, 988] {
         fault(&server, "login_fail", &format!(", @number = {number}")).await;
     }
     project.once().ok();
@@ -121,7 +121,8 @@ async fn what_needs_a_person_is_said_at_once_with_what_to_do() {
         (4060, "CREATE USER [reader] FOR LOGIN [reader]"),
         (40615, "firewall"),
         (18487, "ALTER LOGIN"),
-        (978, "application_intent"),
+        (978, "ReadOnly"),
+        (979, "ReadWrite"),
     ] {
         fault(&server, "login_fail", &format!(", @number = {number}")).await;
         let run = project.once();
