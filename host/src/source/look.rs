@@ -8,6 +8,7 @@ use super::ask::{self, Asker};
 use super::error::SourceError;
 use super::listing;
 use super::quote;
+use super::redact;
 use super::table::{CapturedColumn, SourceInstance, SourceTable};
 use crate::clock::Clock;
 use crate::error::{Classify as _, ErrorKind};
@@ -155,139 +156,14 @@ fn entry(row: &Row) -> Result<Ddl, SourceError> {
             reason: "DDL without an LSN".to_owned(),
         })?,
         local_micros: at.map(|at| at.and_utc().timestamp_micros()),
-        statement: without_literals(statement.unwrap_or_default()),
+        statement: redact::without_literals(statement.unwrap_or_default()),
         changed_a_type: changed == Some(true),
     })
-}
-
-/// A statement in one line, without comments, and with `…` for each of its literals: text, and numbers that a DEFAULT, a CHECK
-/// or a computed column has.
-fn without_literals(statement: &str) -> String {
-    let mut out = String::with_capacity(statement.len());
-    let mut rest = statement.chars().peekable();
-    // How deep the brackets are in which an expression began that can hold values.
-    let mut expression = None;
-    let mut depth = 0usize;
-    let mut word = String::new();
-    while let Some(character) = rest.next() {
-        if !is_of_word(character) {
-            if matches!(word.as_str(), "DEFAULT" | "CHECK" | "AS") {
-                expression = Some(depth);
-            }
-            word.clear();
-        }
-        match character {
-            '\'' => {
-                skip_quoted(&mut rest, '\'');
-                out.push('…');
-            }
-            // With QUOTED_IDENTIFIER OFF, text.
-            '"' if expression.is_some() => {
-                skip_quoted(&mut rest, '"');
-                out.push('…');
-            }
-            '[' | '"' => {
-                let name = skip_quoted(&mut rest, if character == '[' { ']' } else { '"' });
-                out.push(character);
-                out.push_str(&name);
-            }
-            '-' if rest.next_if_eq(&'-').is_some() => while rest.next_if(|next| *next != '\n').is_some() {},
-            '/' if rest.next_if_eq(&'*').is_some() => {
-                let mut before = ' ';
-                for inner in rest.by_ref() {
-                    if before == '*' && inner == '/' {
-                        break;
-                    }
-                    before = inner;
-                }
-                space(&mut out);
-            }
-            '(' => {
-                depth += 1;
-                out.push(character);
-            }
-            ')' => {
-                depth = depth.saturating_sub(1);
-                expression = expression.filter(|began| depth >= *began);
-                out.push(character);
-            }
-            ',' => {
-                expression = expression.filter(|began| depth > *began);
-                out.push(character);
-            }
-            digit if expression.is_some() && digit.is_ascii_digit() && word.is_empty() => {
-                while rest.next_if(|next| is_of_word(*next) || *next == '.').is_some() {}
-                out.push('…');
-            }
-            blank if blank.is_whitespace() => space(&mut out),
-            other => {
-                if is_of_word(other) {
-                    word.push(other.to_ascii_uppercase());
-                }
-                out.push(other);
-            }
-        }
-    }
-    out.trim().to_owned()
-}
-
-fn is_of_word(character: char) -> bool {
-    character.is_alphanumeric() || character == '_'
-}
-
-/// One blank, where there is none.
-fn space(out: &mut String) {
-    if !out.ends_with(' ') {
-        out.push(' ');
-    }
-}
-
-/// Takes everything up to and with a closing mark, which stands doubled inside; what was taken.
-fn skip_quoted(rest: &mut std::iter::Peekable<std::str::Chars<'_>>, close: char) -> String {
-    let mut taken = String::new();
-    while let Some(inner) = rest.next() {
-        taken.push(inner);
-        if inner == close {
-            match rest.next_if_eq(&close) {
-                Some(doubled) => taken.push(doubled),
-                None => break,
-            }
-        }
-    }
-    taken
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_statement_is_shown_without_its_literals() {
-        for (statement, shown) in [
-            (
-                "ALTER TABLE dbo.t\n  ADD note nvarchar(50) NULL",
-                "ALTER TABLE dbo.t ADD note nvarchar(50) NULL",
-            ),
-            (
-                "ALTER TABLE [dbo].[it's] ADD mail varchar(80) NOT NULL DEFAULT 'ann''s@example.com'",
-                "ALTER TABLE [dbo].[it's] ADD mail varchar(80) NOT NULL DEFAULT …",
-            ),
-            (
-                "ALTER TABLE t ADD n decimal(9,2) DEFAULT (12.50), b2 int",
-                "ALTER TABLE t ADD n decimal(9,2) DEFAULT (…), b2 int",
-            ),
-            (
-                "ALTER TABLE t ALTER COLUMN amount decimal(18, 4)",
-                "ALTER TABLE t ALTER COLUMN amount decimal(18, 4)",
-            ),
-            (
-                "ALTER TABLE t ADD bin varbinary(4) DEFAULT 0xC0FFEE",
-                "ALTER TABLE t ADD bin varbinary(4) DEFAULT …",
-            ),
-        ] {
-            assert_eq!(without_literals(statement), shown);
-        }
-    }
 
     #[test]
     fn one_request_asks_for_everything() {

@@ -29,6 +29,7 @@ mod pool;
 mod prelogin;
 mod quote;
 mod recorded;
+mod redact;
 mod retry_policy;
 mod row_sink;
 mod server_clock;
