@@ -70,12 +70,12 @@ impl StatementContext {
         }
     }
 
-    /// The database user of the login; none for the sysadmin, who is `dbo`.
+    /// The database user of the login, `guest` included; none for the sysadmin, who is `dbo`.
     pub fn user(&self) -> Option<&Arc<User>> {
         if self.admin {
             None
         } else {
-            self.catalog.user_of_login(&self.login)
+            self.catalog.admitted(&self.login)
         }
     }
 

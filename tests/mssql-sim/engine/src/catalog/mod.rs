@@ -10,7 +10,7 @@ mod views;
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::Arc,
+    sync::{Arc, LazyLock},
 };
 
 use serde::{Deserialize, Serialize};
@@ -61,6 +61,9 @@ pub struct Settings {
     /// `READ_COMMITTED_SNAPSHOT`; the version's default until it is set.
     #[serde(default)]
     pub read_committed_snapshot: Option<bool>,
+    /// Whether logins without a user come in, as `guest`.
+    #[serde(default)]
+    pub guest: bool,
 }
 
 impl Default for Settings {
@@ -76,6 +79,7 @@ impl Default for Settings {
             key_update_in_place: false,
             allow_snapshot: None,
             read_committed_snapshot: None,
+            guest: false,
         }
     }
 }
@@ -282,10 +286,25 @@ pub struct Catalog {
 
 /// `dbo`'s id.
 pub const DBO: i64 = 1;
+/// The user of logins without one of their own, in a database that lets them in.
+pub const GUEST: &str = "guest";
+/// The id of `guest`.
+pub const GUEST_ID: i64 = 2;
 /// The id of `INFORMATION_SCHEMA`.
 pub const INFORMATION_SCHEMA: i64 = 3;
 /// The id of `sys`.
 pub const SYS: i64 = 4;
+
+static GUEST_USER: LazyLock<Arc<User>> = LazyLock::new(|| {
+    Arc::new(User {
+        id: GUEST_ID,
+        name: GUEST.to_owned(),
+        login: None,
+        is_role: false,
+        roles: Vec::new(),
+        grants: Vec::new(),
+    })
+});
 
 impl Catalog {
     /// A schema by name.
@@ -338,6 +357,12 @@ impl Catalog {
         self.users
             .values()
             .find(|u| u.login.as_deref().is_some_and(|l| same_name(l, login)))
+    }
+
+    /// Whom a login comes in as: its user, or `guest` where that may connect.
+    pub fn admitted(&self, login: &str) -> Option<&Arc<User>> {
+        let guest = || self.settings.guest.then(|| &*GUEST_USER);
+        self.user_of_login(login).or_else(guest)
     }
 
     /// Puts an object in place of the one with its id.

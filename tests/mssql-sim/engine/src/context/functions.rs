@@ -269,6 +269,7 @@ impl ContextFunc {
             ContextFunc::UserId => match text(0)? {
                 None => number(Some(ctx.user().map_or(1, |u| u.id))),
                 Some(t) if same_name(&t, "dbo") => Value::Int(1),
+                Some(t) if same_name(&t, crate::catalog::GUEST) => Value::Int(crate::catalog::GUEST_ID),
                 Some(t) => number(catalog.user(&t).map(|u| u.id)),
             },
             ContextFunc::HasPermsByName => permissions(ctx, text(0)?, text(1)?, text(2)?, text(3)?),
@@ -278,7 +279,7 @@ impl ContextFunc {
                     Some(d) => {
                         let conn = d.agent.lock();
                         let other = crate::catalog::load(&conn, &Default::default()).map_err(|e| storage_fault(&e))?;
-                        Value::Int(i64::from(other.user_of_login(&ctx.login).is_some()))
+                        Value::Int(i64::from(other.admitted(&ctx.login).is_some()))
                     }
                     None => Value::Null,
                 },

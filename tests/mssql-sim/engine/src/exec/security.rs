@@ -2,7 +2,7 @@
 
 use super::{Session, storage};
 use crate::{
-    catalog::{Action, Grant, Object, Table, User, put, remove, same_name},
+    catalog::{Action, GUEST, Grant, Object, SETTINGS_ID, Table, User, put, remove, same_name},
     error::{SqlResult, invalid_column, not_supported, sql_error},
     parse::{GrantSpec, SecurityStatement},
     result::SqlError,
@@ -61,7 +61,8 @@ impl Session {
     fn create_principal(&mut self, name: &str, login: Option<String>, is_role: bool) -> SqlResult<()> {
         self.write(|session| {
             session.context()?;
-            if session.catalog.user(name).is_some() || same_name(name, "dbo") || same_name(name, "public") {
+            let built_in = ["dbo", GUEST, "public"];
+            if session.catalog.user(name).is_some() || built_in.iter().any(|known| same_name(name, known)) {
                 return Err(sql_error(
                     15023,
                     16,
@@ -125,6 +126,9 @@ impl Session {
     fn grant(&mut self, spec: &GrantSpec) -> SqlResult<()> {
         self.write(|session| {
             session.context()?;
+            if spec.grantees.iter().any(|grantee| same_name(grantee, GUEST)) {
+                return session.admit_guest(spec);
+            }
             for grantee in &spec.grantees {
                 if session.catalog.user(grantee).is_none() && !same_name(grantee, "public") {
                     return Err(unknown_principal("user", grantee));
@@ -184,6 +188,18 @@ impl Session {
         })
     }
 
+    /// CONNECT for `guest`, which lets every login in; nothing else is granted to it here.
+    fn admit_guest(&mut self, spec: &GrantSpec) -> SqlResult<()> {
+        match spec.permissions.as_slice() {
+            [(permission, _)] if permission == "CONNECT" && spec.class.is_empty() && spec.grantees.len() == 1 => {
+                let mut settings = self.catalog.settings.clone();
+                settings.guest = spec.verb == "GRANT";
+                self.put_object(SETTINGS_ID, &Object::Settings(settings))
+            }
+            _ => Err(not_supported(GUEST)),
+        }
+    }
+
     /// A new object id.
     pub(crate) fn next_object_id(&mut self) -> SqlResult<i64> {
         self.context()?;
@@ -194,7 +210,7 @@ impl Session {
         if settings.next_id > 2_147_000_000 {
             settings.next_id -= 2_000_000_000;
         }
-        self.put_object(crate::catalog::SETTINGS_ID, &Object::Settings(settings))?;
+        self.put_object(SETTINGS_ID, &Object::Settings(settings))?;
         Ok(id)
     }
 

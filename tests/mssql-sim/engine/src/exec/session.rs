@@ -121,9 +121,9 @@ impl Session {
         Ok(())
     }
 
-    /// Whether the login has a user in the session's database. Everybody may enter master and tempdb.
+    /// Whether the login may enter the session's database. Everybody may enter master and tempdb.
     pub(crate) fn may_enter(&self) -> bool {
-        self.admin || self.database.id <= 2 || self.catalog.user_of_login(&self.login).is_some()
+        self.admin || self.database.id <= 2 || self.catalog.admitted(&self.login).is_some()
     }
 
     /// The current database's name.
@@ -268,7 +268,7 @@ impl Session {
         }
         let mut conn = database.connect().map_err(storage)?;
         let catalog = load(&conn, &Arc::new(Catalog::default())).map_err(storage)?;
-        let entered = self.admin || database.id <= 2 || catalog.user_of_login(&self.login).is_some();
+        let entered = self.admin || database.id <= 2 || catalog.admitted(&self.login).is_some();
         if !entered {
             let mut error = sql_error(
                 916,

@@ -93,3 +93,27 @@ fn grants_open_tables_and_columns() {
     assert_eq!(rows(&mut r, "SELECT * FROM b").len(), 0);
     ok(&mut r, "INSERT b VALUES (1)");
 }
+
+#[test]
+fn a_login_without_a_user_comes_in_as_guest_where_guest_may_connect() {
+    let e = engine();
+    let mut s = admin(&e);
+    ok(
+        &mut s,
+        "CREATE TABLE a (id int PRIMARY KEY); CREATE LOGIN reader WITH PASSWORD = 'pw'; GRANT CONNECT TO guest",
+    );
+    assert_eq!(error(&mut s, "CREATE USER guest FOR LOGIN reader"), 15023);
+    let mut r = e.login("reader", "pw", Some("shop")).unwrap();
+    assert_eq!(one(&mut r, "SELECT USER_NAME()"), text("guest"));
+    assert_eq!(one(&mut r, "SELECT DATABASE_PRINCIPAL_ID()"), int(2));
+    assert_eq!(one(&mut r, "SELECT DATABASE_PRINCIPAL_ID(N'guest')"), int(2));
+    assert_eq!(error(&mut r, "SELECT id FROM a"), 229);
+    ok(
+        &mut s,
+        "CREATE USER reader FOR LOGIN reader; GRANT SELECT ON a TO reader",
+    );
+    assert_eq!(one(&mut r, "SELECT USER_NAME()"), text("reader"));
+    assert_eq!(rows(&mut r, "SELECT id FROM a").len(), 0);
+    ok(&mut s, "DROP USER reader; REVOKE CONNECT FROM guest");
+    assert_eq!(e.login("reader", "pw", Some("shop")).err().unwrap().number, 4060);
+}
