@@ -157,3 +157,18 @@ async fn grants_are_for_the_user_of_the_database_and_not_for_the_login() {
     project.once().ok();
     assert_eq!(ids(&project), [1]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_login_that_comes_in_as_guest_gets_a_user_and_grants_of_its_own() {
+    let (server, project) = set_up("NULL").await;
+    server.exec("sales", "DROP USER [reader]; GRANT CONNECT TO guest").await;
+    let run = project.once();
+    assert_eq!(run.code, 2, "{}", run.stderr);
+    let error = run.failure("dbo_t")["error"].as_str().expect("text").to_owned();
+    assert!(error.contains("GRANT SELECT ON [dbo].[t] TO [reader]"), "{error}");
+    let script = script(&project);
+    assert!(!script.contains("guest"), "{script}");
+    server.exec("sales", &script).await;
+    project.once().ok();
+    assert_eq!(ids(&project), [1]);
+}

@@ -130,14 +130,7 @@ pub(super) fn create_user(settings: &SourceSettings, user: &str) -> String {
         Authentication::Sql { user: login, .. } => {
             format!("CREATE USER {} FOR LOGIN {}", quote::name(user), quote::name(login))
         }
-        Authentication::Token(_) => {
-            let user = if user.is_empty() {
-                "name of the token's user"
-            } else {
-                user
-            };
-            format!("CREATE USER {} FROM EXTERNAL PROVIDER", quote::name(user))
-        }
+        Authentication::Token(_) => format!("CREATE USER {} FROM EXTERNAL PROVIDER", quote::name(user)),
     }
 }
 
@@ -283,6 +276,13 @@ fn number(rows: &[tiberius::Row], column: usize) -> Result<Option<i32>, SourceEr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Secret, TokenSource};
+
+    const SOURCE: &str = "server = \"h\"\ndatabase = \"d\"\nuser = \"reader\"\npassword = \"p\"\n";
+
+    fn script_for(settings: &SourceSettings) -> String {
+        GrantScript::new(settings, None, [&CaptureInstance("dbo_t".to_owned())]).text()
+    }
 
     #[test]
     fn the_grant_is_guessed_from_the_default_name() {
@@ -291,6 +291,42 @@ mod tests {
             "GRANT SELECT ON [dbo].[order_items] TO [cdc_reader]"
         );
         assert_eq!(by_default_name("orders"), None);
+    }
+
+    #[test]
+    fn a_login_that_comes_in_as_guest_is_made_a_user_and_guest_gets_nothing() {
+        let settings = SourceSettings::for_test(SOURCE);
+        settings.learned.is_principal("etl");
+        assert!(script_for(&settings).contains("GRANT SELECT ON [dbo].[t] TO [etl];"));
+        settings.learned.is_principal("guest");
+        let script = script_for(&settings);
+        assert!(!script.contains("guest"), "{script}");
+        assert!(
+            script.contains("IF DATABASE_PRINCIPAL_ID(N'reader') IS NULL CREATE USER [reader] FOR LOGIN [reader];"),
+            "{script}"
+        );
+        assert!(script.contains("GRANT SELECT ON [dbo].[t] TO [reader];"), "{script}");
+    }
+
+    #[test]
+    fn the_user_of_a_token_has_one_name_throughout_before_it_is_known() {
+        let mut settings = SourceSettings::for_test(SOURCE);
+        settings.user = String::new();
+        settings.authentication = Authentication::Token(TokenSource::ClientCredentials {
+            endpoint: "https://h/token".to_owned(),
+            client_id: "app".to_owned(),
+            client_secret: Secret::new("s"),
+            scope: "scope".to_owned(),
+        });
+        let script = script_for(&settings);
+        assert!(
+            script.contains("CREATE USER [name of the token's user] FROM EXTERNAL PROVIDER;"),
+            "{script}"
+        );
+        assert!(
+            script.contains("GRANT SELECT ON [dbo].[t] TO [name of the token's user];"),
+            "{script}"
+        );
     }
 
     #[test]

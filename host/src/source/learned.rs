@@ -7,6 +7,9 @@ use super::connect::Target;
 use super::token::TokenCache;
 use super::verify::Verified;
 
+/// The user that a database has for logins without one of their own, where that is allowed.
+const GUEST: &str = "guest";
+
 /// One for all clones of a [`crate::config::SourceSettings`].
 #[derive(Debug, Default)]
 pub struct Learned {
@@ -33,7 +36,7 @@ impl Learned {
         self.entered.store(true, Ordering::Release);
     }
 
-    /// The login's name as a user of the database; `None` before the first login.
+    /// The login's name as a user of the database; `None` before the first login, and when the login is no user there.
     pub(super) fn principal(&self) -> Option<String> {
         lock(&self.principal).clone()
     }
@@ -47,8 +50,10 @@ impl Learned {
         *lock(&self.route) = target;
     }
 
+    /// The last login came in under this name. As `guest` it is no user of the database: what is granted to `guest`, every
+    /// login of the server may.
     pub(super) fn is_principal(&self, name: &str) {
-        *lock(&self.principal) = Some(name.to_owned());
+        *lock(&self.principal) = (name != GUEST).then(|| name.to_owned());
     }
 }
 

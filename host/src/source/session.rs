@@ -26,10 +26,18 @@ pub(super) fn settings(settings: &SourceSettings) -> String {
 /// The name under which the login is a user of the database: whom grants are for.
 pub(super) const WHO: &str = "SELECT USER_NAME()";
 
+/// What stands for the name of an access token's user until it is known.
+const TOKEN_USER: &str = "name of the token's user";
+
 impl SourceSettings {
-    /// The login's name as a user of the database. Before the first login, the login's own.
+    /// The login's name as a user of the database: whom grants are for. Before the first login, and for a login that is no
+    /// user there, the login's own.
     pub(crate) fn database_user(&self) -> String {
-        self.learned.principal().unwrap_or_else(|| self.user.clone())
+        let login = match self.user.as_str() {
+            "" => TOKEN_USER,
+            login => login,
+        };
+        self.learned.principal().unwrap_or_else(|| login.to_owned())
     }
 }
 
