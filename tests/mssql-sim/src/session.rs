@@ -138,7 +138,7 @@ impl ClientSession {
         if exec_call::parse(text, LOGINS_PROCEDURE).is_some() {
             return self.logins(response);
         }
-        self.run(text, &[], response)
+        self.run(Came::Batch, text, &[], response)
     }
 
     fn call(&mut self, call: &Call, response: &mut Response<'_>) -> Result<(), SinkClosed> {
@@ -301,7 +301,7 @@ impl ClientSession {
         }
         self.note(Came::Rpc, &text, "");
         response.begin(&text, true);
-        self.run(&text, &params, response)?;
+        self.run(Came::Rpc, &text, &params, response)?;
         response.end_procedure(None);
         Ok(())
     }
@@ -316,7 +316,7 @@ impl ClientSession {
     ) -> Result<(), SinkClosed> {
         response.begin(text, true);
         match params::bind(declared, values) {
-            Ok(params) => self.run(text, &params, response)?,
+            Ok(params) => self.run(Came::Rpc, text, &params, response)?,
             Err(text) => response.error(&messages::missing_parameter(text))?,
         }
         response.end_procedure(handle);
@@ -324,7 +324,7 @@ impl ClientSession {
     }
 
     /// Runs a text on the engine, behind the faults that wait for it, and tells the client of transactions.
-    fn run(&mut self, text: &str, params: &[Param], response: &mut Response<'_>) -> Result<(), SinkClosed> {
+    fn run(&mut self, came: Came, text: &str, params: &[Param], response: &mut Response<'_>) -> Result<(), SinkClosed> {
         let mut older = false;
         while let Some(fault) = self.shared.faults.take_for_request(&self.login.user, text) {
             match fault {
@@ -357,7 +357,10 @@ impl ClientSession {
                 _ => {}
             }
         }
-        let result = self.session.execute(text, params, response);
+        let result = match came {
+            Came::Batch => self.session.execute(text, params, response),
+            Came::Rpc => self.session.call(text, params, response),
+        };
         if older {
             // Nothing of the storage is asked when the session goes back to what there is.
             let _ = self.session.show_older(None);

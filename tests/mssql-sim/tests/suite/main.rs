@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod binary;
+mod calls;
 mod every_type;
 mod faults;
 mod harness;

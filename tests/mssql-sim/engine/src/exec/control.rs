@@ -142,11 +142,7 @@ impl Session {
                     tries: frame.tries,
                     ..Frame::new(&[])
                 };
-                let current = self.database.name.clone();
-                self.batch(&text, &mut inner, sink)?;
-                if self.database.name != current {
-                    self.use_database(&current)?;
-                }
+                self.scoped(&text, &mut inner, sink)?;
             }
             Kind::Declare(list) => {
                 for (name, ty, value) in list {

@@ -263,12 +263,7 @@ impl Session {
             .into());
         }
         let mut inner = Frame::new(&params);
-        let current = self.database.name.clone();
-        self.batch(&statement, &mut inner, sink)?;
-        if self.database.name != current {
-            // USE within it ends with it.
-            self.use_database(&current)?;
-        }
+        self.scoped(&statement, &mut inner, sink)?;
         for (from, to) in outputs {
             if let Some((ty, value)) = inner.vars.get(&from.to_lowercase()) {
                 frame.vars.insert(to.to_lowercase(), (*ty, value.clone()));

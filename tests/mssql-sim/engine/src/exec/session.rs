@@ -146,8 +146,22 @@ impl Session {
     /// # Errors
     /// [`SinkClosed`] when the sink takes no more; SQL errors are no errors of this call.
     pub fn execute(&mut self, sql: &str, params: &[Param], sink: &mut dyn ResultSink) -> Result<(), SinkClosed> {
-        let mut frame = Frame::new(params);
-        match self.batch(sql, &mut frame, sink) {
+        let ran = self.batch(sql, &mut Frame::new(params), sink);
+        self.ended(ran, sink)
+    }
+
+    /// Runs a batch as a procedure, `sp_executesql` above all, runs it: its SET options and its USE end with it.
+    ///
+    /// # Errors
+    /// As [`Session::execute`].
+    pub fn call(&mut self, sql: &str, params: &[Param], sink: &mut dyn ResultSink) -> Result<(), SinkClosed> {
+        let ran = self.scoped(sql, &mut Frame::new(params), sink);
+        self.ended(ran, sink)
+    }
+
+    /// Answers the error that ended a batch.
+    fn ended(&mut self, ran: Run<()>, sink: &mut dyn ResultSink) -> Result<(), SinkClosed> {
+        match ran {
             Ok(()) => Ok(()),
             Err(Stop::Closed(closed)) => {
                 // A statement that was cut off in autocommit leaves nothing open.
@@ -174,6 +188,26 @@ impl Session {
             }
         };
         self.run(&statements, frame, sink).map(|_| ())
+    }
+
+    /// Runs a batch whose SET options and USE end with it, however it ends: dynamic SQL.
+    pub(crate) fn scoped(&mut self, sql: &str, frame: &mut Frame, sink: &mut dyn ResultSink) -> Run<()> {
+        let (settings, outer) = (self.settings.clone(), self.database.name.clone());
+        let ran = self.batch(sql, frame, sink);
+        self.settings = settings;
+        // A statement that was cut off may still read.
+        self.end_statement_reads();
+        let back = self.back_to(&outer, sink);
+        ran.and(back)
+    }
+
+    fn back_to(&mut self, outer: &str, sink: &mut dyn ResultSink) -> Run<()> {
+        let inner = self.database.name.clone();
+        if inner != outer {
+            self.use_database(outer)?;
+            sink.database_changed(&inner, outer)?;
+        }
+        Ok(())
     }
 
     /// Begins a transaction, as the transaction manager request of the wire does.

@@ -302,6 +302,29 @@ fn batches_flow() {
 }
 
 #[test]
+fn set_options_and_use_of_dynamic_sql_end_with_it() {
+    let (_e, mut s) = shop();
+    ok(&mut s, "SET LOCK_TIMEOUT 10");
+    for inner in [
+        "EXEC sp_executesql N'SET LOCK_TIMEOUT 20; SELECT @@LOCK_TIMEOUT'",
+        "EXEC(N'SET LOCK_TIMEOUT 20; SELECT @@LOCK_TIMEOUT')",
+    ] {
+        assert_eq!(one(&mut s, inner), int(20));
+        assert_eq!(one(&mut s, "SELECT @@LOCK_TIMEOUT"), int(10), "{inner}");
+    }
+    let caught =
+        "BEGIN TRY EXEC(N'SET LOCK_TIMEOUT 20; SELECT 1/0') END TRY BEGIN CATCH SELECT @@LOCK_TIMEOUT END CATCH";
+    assert_eq!(one(&mut s, caught), int(10));
+    let a = ok(&mut s, "EXEC sp_executesql N'USE master'");
+    let to_and_back = [("shop", "master"), ("master", "shop")];
+    assert_eq!(
+        a.databases,
+        to_and_back.map(|(old, new)| (old.to_owned(), new.to_owned()))
+    );
+    assert_eq!(one(&mut s, "SELECT DB_NAME()"), text("shop"));
+}
+
+#[test]
 fn transactions_nest_and_roll_back() {
     let (e, mut s) = shop();
     ok(&mut s, "BEGIN TRAN; BEGIN TRAN; DELETE lines; COMMIT");
