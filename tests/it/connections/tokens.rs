@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::json;
 
-use super::{both_in, both_refused, fault, logins, set_up};
+use super::{both_in, both_refused, fault, fill, logins, project, set_up};
 use crate::harness::{Project, Running, Server, ids};
 
 /// A part of every token here, which must not be seen anywhere.
@@ -54,20 +54,35 @@ fn put(project: &Project, text: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_logs_in_with_both_drivers() {
-    let (server, mut project) = set_up().await;
+    let (server, project) = set_up().await;
+    expect_token_logins(&server, project).await;
+}
+
+/// As on Azure SQL. The stand-in refuses a login that does not repeat what its prelogin said.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_logs_in_with_both_drivers_where_the_prelogin_says_that_one_is_required() {
+    let server = Server::start(&["--fed-auth-required"]);
+    fill(&server).await;
+    let project = project(&server).await;
+    expect_token_logins(&server, project).await;
+}
+
+async fn expect_token_logins(server: &Server, mut project: Project) {
     let good = token("reader", 3600);
     let azure = json!({"accessToken": good, "expires_on": 4_000_000_000_u64, "tokenType": "Bearer"});
     for text in [good.clone(), format!("{good}\n"), azure.to_string()] {
         put(&project, &text);
-        project.source(&keys(&server, &printing(&project)));
+        project.source(&keys(server, &printing(&project)));
         both_in(&project).await;
-        project.source(&keys(&server, "access_token = { file = \"token\" }"));
+        project.source(&keys(server, "access_token = { file = \"token\" }"));
         both_in(&project).await;
     }
-    project.source(&keys(&server, &printing(&project)));
+    project.source(&keys(server, &format!("{}\nencrypt = \"strict\"", printing(&project))));
+    both_in(&project).await;
+    project.source(&keys(server, &printing(&project)));
     project.once().ok();
     assert_eq!(ids(&project), [1]);
-    let logins = logins(&server).await;
+    let logins = logins(server).await;
     assert!(
         logins.iter().all(|login| login.token && login.user == "reader"),
         "{logins:?}"

@@ -85,6 +85,9 @@ pub(crate) struct Args {
     /// Append each request to this file: a line of JSON with its text, without the values of its parameters
     #[arg(long, value_name = "FILE")]
     requests: Option<PathBuf>,
+    /// Say in the prelogin that federated authentication is required, as Azure SQL Database does
+    #[arg(long)]
+    fed_auth_required: bool,
     /// Write the address here once the server is ready
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
@@ -155,6 +158,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         },
         instance: args.instance.clone(),
         requests: args.requests.clone(),
+        fed_auth_required: args.fed_auth_required,
     })?;
     let workload = prepare(&args, &server)?;
     announce(&args, &server)?;

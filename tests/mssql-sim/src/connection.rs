@@ -34,6 +34,8 @@ pub(crate) struct Connection {
     writer: ResponseWriter,
     shared: Arc<Shared>,
     id: u64,
+    /// What the prelogin's answer said; a login with a token repeats it.
+    fed_auth_required: bool,
 }
 
 /// How the login went.
@@ -49,6 +51,7 @@ impl Connection {
             writer: ResponseWriter::new(),
             shared,
             id,
+            fed_auth_required: false,
         })
     }
 
@@ -148,7 +151,8 @@ impl Connection {
             (Encryption::On, Offer::Off) => Offer::Off,
             (Encryption::On, Offer::NotSupported) => Offer::NotSupported,
         };
-        let answer = prelogin::answer(self.shared.version, offer, client);
+        self.fed_auth_required = self.shared.fed_auth_required && client.asks_fed_auth;
+        let answer = prelogin::answer(self.shared.version, offer, client, self.fed_auth_required);
         let (mut framed, mut id) = (Vec::new(), 0);
         packet::frame(
             &mut framed,
@@ -218,6 +222,9 @@ impl Connection {
             return self.refuse(&[messages::untrusted_domain()]);
         }
         self.shared.logins.note(&login);
+        if login.token.is_some() && login.fed_auth_echo != self.fed_auth_required {
+            return self.refuse(&[messages::wrong_echo(&login.user)]);
+        }
         match self.shared.faults.take_for_login(&login.user) {
             Some(FaultKind::LoginFail { number }) => {
                 return self.refuse(&[messages::injected(number, None, 0, &login.user)]);
@@ -330,4 +337,81 @@ impl Connection {
 
 fn invalid(error: Malformed) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use mssql_sim_engine::EngineOptions;
+
+    use super::*;
+    use crate::logins::tests::token;
+    use crate::wire::login7::tests::{fed_auth, message};
+    use crate::{CertificateOptions, ServerOptions, SimServer};
+
+    fn server(fed_auth_required: bool) -> SimServer {
+        SimServer::start(ServerOptions {
+            listen: "127.0.0.1:0".into(),
+            engine: EngineOptions::default(),
+            encryption: Encryption::Off,
+            certificate: CertificateOptions::default(),
+            instance: None,
+            requests: None,
+            fed_auth_required,
+        })
+        .unwrap()
+    }
+
+    fn send(stream: &mut TcpStream, kind: u8, payload: &[u8]) {
+        let (mut framed, mut id) = (Vec::new(), 0);
+        packet::frame(&mut framed, kind, payload, packet::DEFAULT_PACKET_SIZE, &mut id, true);
+        stream.write_all(&framed).unwrap();
+    }
+
+    fn receive(stream: &mut TcpStream) -> Vec<u8> {
+        let mut header = [0; packet::HEADER_LEN];
+        stream.read_exact(&mut header).unwrap();
+        let length = packet::Header::parse(&header).unwrap().length;
+        let mut payload = vec![0; length - packet::HEADER_LEN];
+        stream.read_exact(&mut payload).unwrap();
+        payload
+    }
+
+    /// Logs in with a token, after a prelogin that asks about federated authentication or does not. The number of the error.
+    fn refusal(server: &SimServer, asks: bool, echo: bool) -> Option<i32> {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        let client = Prelogin {
+            encryption: Offer::NotSupported,
+            asks_fed_auth: asks,
+        };
+        // Both sides' messages have one form.
+        let request = prelogin::answer((0, 1, 0), Offer::NotSupported, client, true);
+        send(&mut stream, kind::PRELOGIN, &request);
+        let answer = Prelogin::parse(&receive(&mut stream)).unwrap();
+        assert_eq!(answer.asks_fed_auth, asks, "said only when asked");
+        let data = fed_auth(&token(r#"{"upn":"sa","exp":4000000000}"#), echo);
+        let login = message("", "", "master", &[(FEATURE_FEDERATED, &data)]);
+        send(&mut stream, kind::LOGIN7, &login);
+        match receive(&mut stream).as_slice() {
+            // ERROR: its length, its number.
+            [0xAA, _, _, number @ ..] => Some(i32::from_le_bytes(number[..4].try_into().unwrap())),
+            // ENVCHANGE: the login's database.
+            [0xE3, ..] => None,
+            other => panic!("{other:02X?}"),
+        }
+    }
+
+    #[test]
+    fn a_token_comes_in_when_it_repeats_what_the_prelogin_said_and_else_not() {
+        let not_required = server(false);
+        assert_eq!(refusal(&not_required, true, false), None);
+        assert_eq!(refusal(&not_required, true, true), Some(18456));
+        assert_eq!(refusal(&not_required, false, false), None);
+        let required = server(true);
+        assert_eq!(refusal(&required, true, true), None);
+        assert_eq!(refusal(&required, true, false), Some(18456));
+        assert_eq!(refusal(&required, false, false), None);
+        assert_eq!(refusal(&required, false, true), Some(18456));
+    }
 }

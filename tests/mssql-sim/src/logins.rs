@@ -76,12 +76,16 @@ pub(crate) fn user_of_token(token: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// A token with these claims.
+    pub(crate) fn token(claims: &str) -> String {
+        format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims))
+    }
 
     #[test]
     fn a_token_names_a_login_until_it_ends() {
-        let token = |claims: &str| format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims));
         let later = 4_000_000_000_u64;
         assert_eq!(
             user_of_token(&token(&format!(r#"{{"upn":"a@b","exp":{later}}}"#))).as_deref(),

@@ -58,6 +58,14 @@ pub(crate) fn login_failed(user: &str) -> SqlError {
     message(18456, 14, format!("Login failed for user '{user}'."))
 }
 
+pub(crate) fn wrong_echo(user: &str) -> SqlError {
+    let mut error = login_failed(user);
+    error
+        .message
+        .push_str(" (mssql-sim: fFedAuthEcho is not what its prelogin said.)");
+    error
+}
+
 pub(crate) fn untrusted_domain() -> SqlError {
     let text = "Login failed. The login is from an untrusted domain and cannot be used with Integrated authentication.";
     message(18452, 14, text)

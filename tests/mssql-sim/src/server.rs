@@ -52,6 +52,8 @@ pub struct ServerOptions {
     pub instance: Option<String>,
     /// Where each request is appended, as a line of JSON without the values of its parameters.
     pub requests: Option<PathBuf>,
+    /// Whether the prelogin says that federated authentication is required. Azure SQL Database always says so.
+    pub fed_auth_required: bool,
 }
 
 /// A running stand-in. Dropping it stops it.
@@ -78,6 +80,7 @@ pub(crate) struct Shared {
     pub(crate) faults: Faults,
     pub(crate) logins: Logins,
     pub(crate) requests: Option<Requests>,
+    pub(crate) fed_auth_required: bool,
     stopping: AtomicBool,
     next_id: AtomicU64,
     connections: Mutex<HashMap<u64, TcpStream>>,
@@ -112,6 +115,7 @@ impl SimServer {
             encryption: options.encryption,
             server_name: options.engine.server_name.clone(),
             version: build_of(options.engine.version),
+            fed_auth_required: options.fed_auth_required || options.engine.version.is_azure(),
             admin_user: options.engine.admin_user.clone(),
             admin_password: options.engine.admin_password.clone(),
             engine: Engine::open(options.engine).map_err(io::Error::other)?,

@@ -129,6 +129,7 @@ fn start() -> Result<(SocketAddr, SimServer)> {
         certificate: CertificateOptions::default(),
         instance: None,
         requests: None,
+        fed_auth_required: false,
     })?;
     let nulls = vec!["NULL"; ROW.matches(", ").count() + 1].join(", ");
     let script = format!(

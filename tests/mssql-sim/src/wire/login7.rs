@@ -17,6 +17,8 @@ const TYPE_FLAGS_READ_ONLY: u8 = 0x20;
 pub(crate) const FEATURE_FEDERATED: u8 = 0x02;
 /// Its library, in the upper seven bits of its options: a security token, which follows.
 const LIBRARY_SECURITY_TOKEN: u8 = 0x01;
+/// The lowest bit: the prelogin's answer said that federated authentication is required.
+const FED_AUTH_ECHO: u8 = 0x01;
 const FEATURE_END: u8 = 0xFF;
 
 /// What a client asked for. `Debug` leaves the password out.
@@ -36,6 +38,8 @@ pub(crate) struct Login7 {
     pub(crate) integrated: bool,
     /// An access token, instead of a login and its password.
     pub(crate) token: Option<String>,
+    /// What the client says that the prelogin's answer said of federated authentication.
+    pub(crate) fed_auth_echo: bool,
     /// Ids of the feature extensions that it offered; `None` when it has no such block.
     pub(crate) features: Option<Vec<u8>>,
 }
@@ -95,6 +99,7 @@ impl Login7 {
         } else {
             (None, None)
         };
+        let (token, fed_auth_echo) = token.map_or((None, false), |(token, echo)| (Some(token), echo));
         Ok(Login7 {
             tds_version,
             packet_size,
@@ -106,6 +111,7 @@ impl Login7 {
             read_only: type_flags & TYPE_FLAGS_READ_ONLY != 0,
             integrated: flags2 & FLAGS2_INTEGRATED_SECURITY != 0,
             token,
+            fed_auth_echo,
             features,
         })
     }
@@ -118,8 +124,8 @@ fn clear_password(bytes: &[u8]) -> String {
 }
 
 /// The extension field holds the offset of the features, each of which is an id, a length and data. Their ids, and the
-/// access token if there is one.
-fn read_features(body: &[u8], extension: &[u8]) -> Parsed<(Vec<u8>, Option<String>)> {
+/// access token with its echo if there is one.
+fn read_features(body: &[u8], extension: &[u8]) -> Parsed<(Vec<u8>, Option<(String, bool)>)> {
     let offset = Reader::new(extension).u32()? as usize;
     let Some(block) = body.get(offset..) else {
         return malformed("the feature extensions lie outside of the login");
@@ -140,15 +146,15 @@ fn read_features(body: &[u8], extension: &[u8]) -> Parsed<(Vec<u8>, Option<Strin
     }
 }
 
-/// Options, the token's length, the token as UTF-16, and maybe a nonce ([MS-TDS] 2.2.6.4).
-fn security_token(data: &[u8]) -> Parsed<String> {
+/// Options, the token's length, the token as UTF-16, and maybe a nonce ([MS-TDS] 2.2.6.4). The token, and the echo.
+fn security_token(data: &[u8]) -> Parsed<(String, bool)> {
     let mut reader = Reader::new(data);
     let options = reader.u8()?;
     if options >> 1 != LIBRARY_SECURITY_TOKEN {
         return malformed("mssql-sim knows federated authentication by a security token alone");
     }
     let length = reader.u32()? as usize;
-    Ok(utf16(reader.bytes(length)?))
+    Ok((utf16(reader.bytes(length)?), options & FED_AUTH_ECHO != 0))
 }
 
 #[cfg(test)]
@@ -199,17 +205,23 @@ pub(crate) mod tests {
         assert!(!format!("{login:?}").contains("wörd"));
     }
 
-    #[test]
-    fn an_access_token_is_read_and_not_shown() {
-        let mut data = vec![LIBRARY_SECURITY_TOKEN << 1];
-        let token: Vec<u8> = "eyJ.töken.x".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    /// The data of the feature extension for a token.
+    pub(crate) fn fed_auth(token: &str, echo: bool) -> Vec<u8> {
+        let token: Vec<u8> = token.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let mut data = vec![(LIBRARY_SECURITY_TOKEN << 1) | u8::from(echo)];
         data.extend((token.len() as u32).to_le_bytes());
         data.extend(&token);
+        data
+    }
+
+    #[test]
+    fn an_access_token_is_read_and_not_shown() {
+        let mut data = fed_auth("eyJ.töken.x", true);
         let mut bytes = message("", "", "shop", &[(FEATURE_FEDERATED, &data)]);
         bytes[26] |= TYPE_FLAGS_READ_ONLY;
         let login = Login7::parse(&bytes).unwrap();
         assert_eq!(login.token.as_deref(), Some("eyJ.töken.x"));
-        assert!(login.read_only);
+        assert!(login.read_only && login.fed_auth_echo);
         assert!(!format!("{login:?}").contains("töken"));
         data[0] = 2 << 1;
         assert!(Login7::parse(&message("", "", "shop", &[(FEATURE_FEDERATED, &data)])).is_err());

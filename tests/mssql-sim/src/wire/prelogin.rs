@@ -85,8 +85,9 @@ impl Prelogin {
     }
 }
 
-/// Builds the server's answer. `version` is major, minor, build. MARS and federated authentication are declined.
-pub(crate) fn answer(version: (u8, u8, u16), encryption: Offer, client: Prelogin) -> Vec<u8> {
+/// Builds the server's answer. `version` is major, minor, build. MARS is declined. `fed_auth_required` is said to a client
+/// that asked.
+pub(crate) fn answer(version: (u8, u8, u16), encryption: Offer, client: Prelogin, fed_auth_required: bool) -> Vec<u8> {
     let [build_hi, build_lo] = version.2.to_be_bytes();
     let mut options: Vec<(u8, Vec<u8>)> = vec![
         (option::VERSION, vec![version.0, version.1, build_hi, build_lo, 0, 0]),
@@ -96,7 +97,7 @@ pub(crate) fn answer(version: (u8, u8, u16), encryption: Offer, client: Prelogin
         (option::MARS, vec![0]),
     ];
     if client.asks_fed_auth {
-        options.push((option::FED_AUTH_REQUIRED, vec![0]));
+        options.push((option::FED_AUTH_REQUIRED, vec![u8::from(fed_auth_required)]));
     }
     let mut offset = options.len() * 5 + 1;
     let mut out = Vec::with_capacity(64);
@@ -121,7 +122,7 @@ mod tests {
             encryption: Offer::On,
             asks_fed_auth: true,
         };
-        let bytes = answer((16, 0, 4135), Offer::Required, client);
+        let bytes = answer((16, 0, 4135), Offer::Required, client, true);
         assert_eq!(
             Prelogin::parse(&bytes).unwrap(),
             Prelogin {
@@ -130,6 +131,7 @@ mod tests {
             }
         );
         assert_eq!(bytes[31..37], [16, 0, 0x10, 0x27, 0, 0]);
+        assert_eq!(bytes.last(), Some(&1));
     }
 
     #[test]

@@ -42,6 +42,7 @@ impl Sim {
             certificate: CertificateOptions::default(),
             instance: None,
             requests: None,
+            fed_auth_required: false,
         })
         .unwrap();
         let folder = tempfile::tempdir().unwrap();
