@@ -115,7 +115,7 @@ pub(crate) fn injected(number: i32, text: Option<&str>, process: i64, user: &str
                 .to_owned(),
         ),
         40197 => (
-            20,
+            17,
             1,
             "The service has encountered an error processing your request. Please try again. Error code 4221."
                 .to_owned(),
