@@ -13,7 +13,7 @@ const PLAIN: &str = "id int NOT NULL PRIMARY KEY, customer int NULL";
 const LONG: &str = "id int NOT NULL PRIMARY KEY, note nvarchar(max) NULL";
 
 /// How a statement may begin that only reads, or sets what its session does.
-const HARMLESS: [&str; 6] = [
+const HARMLESS: [&str; 7] = [
     "SELECT ",
     "DECLARE @max binary(10) = sys.fn_cdc_get_max_lsn()",
     "EXEC sys.sp_cdc_help_change_data_capture",
