@@ -68,6 +68,26 @@ async fn a_database_without_a_first_entry_is_waited_for() {
     assert_eq!(ids(&project), [1]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_does_not_end_waits_for_the_first_entry_for_as_long_as_it_takes() {
+    let server = Server::start(&[]);
+    server.database("sales").await;
+    server.exec("sales", "EXEC sim.capture @runs = 0").await;
+    server.table("sales", "t", "id int NOT NULL PRIMARY KEY").await;
+    server.exec("sales", "INSERT INTO dbo.t VALUES (1)").await;
+    let project = Project::new(&server, "sales").table("dbo_t", "");
+    let mut run = Running::start(&project, &[]);
+    // One more than a failure that is not waited for gets, and still telling.
+    run.until("a ninth look", |event| {
+        assert_ne!(event["type"], "failed", "{event}");
+        event["type"] == "retrying" && event["failures"].as_u64() >= Some(9)
+    });
+    server.exec("sales", "EXEC sim.capture @runs = 1").await;
+    run.until("the row", |event| event["type"] == "batch" && event["rows"] == 1);
+    run.terminate();
+    assert_eq!(run.code(), Some(0));
+}
+
 /// What a running stream of dbo_t says when `change` happens; dbo_other goes on.
 async fn failure_after(server: &Server, change: &str) -> String {
     let project = Project::new(server, "sales").table("dbo_t", "").table("dbo_other", "");

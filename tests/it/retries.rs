@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::harness::{Project, Running, Server, rows_of};
+use crate::harness::{Project, READ, Running, Server, rows_of};
 
 async fn set_up() -> (Server, Project) {
     let server = Server::start(&[]);
@@ -63,7 +63,7 @@ async fn a_deadlock_costs_a_question_only() {
         "SELECT MIN([__$start_lsn])",
         "SELECT TOP (@P1) [start_lsn]",
         "SELECT sys.fn_cdc_get_min_lsn(N",
-        "ORDER BY [__$start_lsn], [__$command_id]",
+        READ,
         "SELECT MAX([__$start_lsn])",
     ];
     for question in questions {

@@ -139,7 +139,7 @@ async fn skipped() -> BTreeSet<String> {
 /// Commits of an hour that the server's clock repeats.
 async fn repeated_hour() -> BTreeSet<String> {
     let listened = Listened::start(PLAIN, &["--time-zone", "Europe/Berlin"]).await;
-    for (id, utc) in [(1, "2026-10-25T00:20:00Z"), (2, "2026-10-25T01:20:00Z")] {
+    for (id, utc) in [(1, "2026-10-25T00:20:00Z"), (2, "2026-10-25T01:10:00Z")] {
         let clock = format!("EXEC sim.clock @utc = N'{utc}', @frozen = 1");
         listened.server.exec("master", &clock).await;
         listened

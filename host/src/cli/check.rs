@@ -169,9 +169,15 @@ async fn check_table(
     keys: &KeyRing,
     (table, ownership): (&TableSettings, &OwnershipSettings),
 ) -> Result<(TableSource, Chain, Standing), StreamError> {
-    let position = recorded_position(table).await;
+    let (position, begins) = recorded_position(table).await;
     let source = catalog
-        .open_table(asker, &table.capture_instance, position, table.columns.as_deref())
+        .open_table(
+            asker,
+            &table.capture_instance,
+            position,
+            &begins,
+            table.columns.as_deref(),
+        )
         .await?;
     let opened = Chain::open(engine, &source.shape, &specs(table), keys, &table.protect)?;
     let standing = standing(table, ownership, &catalog.database, &source, &opened).await?;

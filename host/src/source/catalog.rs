@@ -8,10 +8,10 @@ use super::ask::{self, Asker};
 use super::error::{SourceError, UnknownInstance};
 use super::grants;
 use super::listing::{self, Listed};
-use super::quote;
 use super::recorded;
 use super::server_clock;
 use super::table::SourceTable;
+use crate::checkpoint::Begin;
 use crate::clock::Zone;
 use crate::identity::CaptureInstance;
 use crate::lsn::Lsn;
@@ -58,18 +58,24 @@ impl Catalog {
         })
     }
 
-    /// Opens a table: the instances that a stream at `position` reads, the columns of the stream (`only` these, where it is
+    /// Opens a table: the instances that a stream at `position` reads (`begins`: where it has seen them begin), the columns of the stream (`only` these, where it is
     /// given), and whether this login may read them.
     pub async fn open_table(
         &self,
         asker: &mut Asker,
         capture_instance: &CaptureInstance,
         position: Option<Lsn>,
+        begins: &[Begin],
         only: Option<&[String]>,
     ) -> Result<TableSource, SourceError> {
         let listed = self.find(asker, capture_instance).await?;
+        let known = listing::Known {
+            clock: self.zone.named(),
+            begins,
+        };
+        let instances = listing::instances(asker, &listed.schema, &listed.table, known).await?;
         let mut table = SourceTable {
-            instances: listing::instances(asker, &listed.schema, &listed.table, self.zone.named()).await?,
+            instances,
             schema: listed.schema,
             table: listed.table,
         };
@@ -101,9 +107,8 @@ impl Catalog {
                 ));
             }
         }
-        let source = format!("{}.{}", quote::name(&table.schema), quote::name(&table.table));
         for instance in &mut table.instances {
-            recorded::complete(asker, &source, instance).await?;
+            recorded::complete(asker, (&table.schema, &table.table), instance).await?;
         }
         Ok(TableSource {
             shape: table.shape(&named, only)?,

@@ -77,7 +77,7 @@ pub(super) async fn tiberius(settings: &SourceSettings) -> Result<TiberiusClient
     if !credential.was_refused(&made) {
         return made;
     }
-    let credential = Credential::renew(settings).await?;
+    let credential = credential.renew(settings).await?;
     within(settings, tiberius_as(settings, &credential)).await
 }
 
@@ -102,14 +102,14 @@ pub(super) async fn mssql_tds(settings: &SourceSettings) -> Result<TdsClient, So
     if !credential.was_refused(&made) {
         return made;
     }
-    let credential = Credential::renew(settings).await?;
+    let credential = credential.renew(settings).await?;
     within(settings, mssql_tds_as(settings, &credential)).await
 }
 
 async fn mssql_tds_as(settings: &SourceSettings, credential: &Credential) -> Result<TdsClient, SourceError> {
     let mut target = target(settings).await?;
-    // Each server has its own certificate, so the one that is checked must be that of the last.
-    if checks_first(settings)
+    // The driver follows a route by itself, and what is checked before has to be the server at its end.
+    if (checks_first(settings) || settings.encrypt == Encrypt::Login)
         && let Some(routed) = settings.learned.at()
     {
         target = routed;
@@ -163,8 +163,10 @@ impl Credential {
         )
     }
 
-    async fn renew(settings: &SourceSettings) -> Result<Credential, SourceError> {
-        settings.learned.tokens.forget();
+    async fn renew(&self, settings: &SourceSettings) -> Result<Credential, SourceError> {
+        if let Credential::Token(refused) = self {
+            settings.learned.tokens.forget(refused);
+        }
         Credential::get(settings).await
     }
 }

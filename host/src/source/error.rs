@@ -225,7 +225,7 @@ pub enum SourceError {
     },
     /// The server's log went back: a restored backup, or a replica that lags.
     #[error(
-        "the source's max_lsn {max_lsn} is below the position {position} of {capture_instance}: a readable secondary that lags has answered, or the server was restored or failed over to an older copy. Nothing of it was written. If a secondary lags, start again once it has caught up; else point source.server at the current primary, or give the table a new target, app_id and checkpoint"
+        "the source's max_lsn {max_lsn} is below the position {position} of {capture_instance}: a readable secondary that lags has answered, or the database was restored, created again or failed over to an older copy. Nothing of it was written. If a secondary lags, start again once it has caught up; else point source.server at the current primary, or give the table a new target, app_id and checkpoint"
     )]
     WentBack {
         /// The table.

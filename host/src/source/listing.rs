@@ -1,17 +1,17 @@
 //! The questions about capture instances and their columns, and how the answers are read.
 
-use std::borrow::Borrow;
-
 use tiberius::Row;
 
 use super::ask::{self, Asker};
 use super::error::SourceError;
 use super::quote;
-use super::table::{CapturedColumn, SourceInstance};
+use super::table::{CapturedColumn, Fate, SourceInstance};
 use super::types::DeclaredType;
+use crate::checkpoint::Begin;
 use crate::clock::{Clock, Instants};
 use crate::identity::CaptureInstance;
 use crate::lsn::Lsn;
+use crate::shape::Recorded;
 
 pub(super) const DOING: &str = "reading the capture instances of a table";
 
@@ -20,10 +20,10 @@ pub(super) async fn instances(
     asker: &mut Asker,
     schema: &str,
     table: &str,
-    clock: Option<Clock>,
+    known: Known<'_>,
 ) -> Result<Vec<SourceInstance>, SourceError> {
     match asker.batch(&help(schema, table), DOING).await {
-        Ok(sets) => in_order(sets.iter().flatten(), clock),
+        Ok(sets) => in_order(sets.iter().flatten(), known),
         Err(SourceError::Server { number, .. }) if number == NO_ACCESS => Ok(Vec::new()),
         Err(error) => Err(error),
     }
@@ -50,32 +50,43 @@ pub(super) async fn list(asker: &mut Asker) -> Result<Vec<Listed>, SourceError> 
 /// The instances of one table, sorted.
 pub(super) fn in_order<'a>(
     rows: impl Iterator<Item = &'a Row>,
-    clock: Option<Clock>,
+    known: Known<'_>,
 ) -> Result<Vec<SourceInstance>, SourceError> {
     let mut instances = rows
         .map(|row| Ok(Listed::of(row)?.instance))
         .collect::<Result<Vec<SourceInstance>, SourceError>>()?;
-    sort(&mut instances, clock);
+    sort(&mut instances, known);
     Ok(instances)
 }
 
-/// By when they were made on the server's clock: cleanup moves `start_lsn`, and not that of both at once. Of two that were
-/// made in an hour that the clock repeats, by where they begin.
-pub(super) fn sort<I: Borrow<SourceInstance>>(instances: &mut [I], clock: Option<Clock>) {
+/// What is known before instances are asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Known<'a> {
+    /// The server's clock, where its zone is known.
+    pub(super) clock: Option<Clock>,
+    /// Where instances began that a stream has seen.
+    pub(super) begins: &'a [Begin],
+}
+
+/// By when they were made on the server's clock: `start_lsn` is where an instance began only until cleanup moves it. Of two
+/// that were made in an hour that the clock repeats, by where they begin, as far as that is known.
+pub(super) fn sort(instances: &mut [SourceInstance], known: Known<'_>) {
+    instances
+        .iter_mut()
+        .for_each(|instance| instance.remember(known.begins));
     instances.sort_by_key(|instance| {
-        let instance = instance.borrow();
         (
             instance.created,
             instance.start_lsn.unwrap_or(Lsn::MAX),
             instance.name.0.clone(),
         )
     });
-    let repeated_hour = |created: i64| match clock?.instants(created) {
+    let repeated_hour = |created: i64| match known.clock?.instants(created) {
         Instants::Two { hour, .. } => Some(hour),
         Instants::One(_) => None,
     };
     for at in 1..instances.len() {
-        let (before, after) = (instances[at - 1].borrow(), instances[at].borrow());
+        let (before, after) = (&instances[at - 1], &instances[at]);
         let hours = (repeated_hour(before.created), repeated_hour(after.created));
         let turned = after
             .start_lsn
@@ -155,8 +166,43 @@ pub(super) fn column(row: &Row, position: u32) -> Result<CapturedColumn, SourceE
         source_type: declared.text(),
         data_type: declared.arrow(),
         recorded: declared.recorded(position),
-        in_source: true,
+        fate: Fate::There,
     })
+}
+
+/// The question about the columns that a table has now.
+pub(super) fn source_columns(schema: &str, table: &str) -> String {
+    let source = format!("{}.{}", quote::name(schema), quote::name(table));
+    format!(
+        "SELECT column_id, name AS source_column, is_computed FROM sys.columns WHERE object_id = OBJECT_ID({})",
+        quote::literal(&source)
+    )
+}
+
+/// Notes in the columns of an instance what has become of them.
+pub(super) fn note_fates<'a>(
+    instance: &mut SourceInstance,
+    rows: impl Iterator<Item = &'a Row>,
+) -> Result<(), SourceError> {
+    for column in &mut instance.columns {
+        column.fate = Fate::Dropped;
+    }
+    for row in rows {
+        let name: Option<&str> = row.try_get("source_column").map_err(|e| ask::unexpected(e, DOING))?;
+        let computed: Option<bool> = row.try_get("is_computed").map_err(|e| ask::unexpected(e, DOING))?;
+        let id = number(row, "column_id")?;
+        for column in &mut instance.columns {
+            if Some(column.id) == id {
+                column.fate = Fate::There;
+                if computed == Some(true) {
+                    column.recorded = Recorded::Never;
+                }
+            } else if Some(column.name.as_str()) == name && column.fate == Fate::Dropped {
+                column.fate = Fate::Replaced;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The procedure's columns are `int`, `smallint` or `tinyint`, by version.
@@ -215,10 +261,11 @@ mod tests {
             key: Vec::new(),
             role: None,
         };
-        let order = |mut instances: Vec<SourceInstance>, clock: Option<Clock>| -> Vec<String> {
-            sort(&mut instances, clock);
+        let with = |mut instances: Vec<SourceInstance>, clock: Option<Clock>, begins: &[Begin]| -> Vec<String> {
+            sort(&mut instances, Known { clock, begins });
             instances.into_iter().map(|instance| instance.name.0).collect()
         };
+        let order = |instances: Vec<SourceInstance>, clock: Option<Clock>| with(instances, clock, &[]);
         // Cleanup has moved the beginning of the older one.
         let cleaned = || {
             vec![
@@ -236,6 +283,22 @@ mod tests {
         };
         assert_eq!(order(night(), Some(berlin)), ["v1", "v2"]);
         assert_eq!(order(night(), None), ["v2", "v1"]);
+        // Cleanup has moved both to one LSN, or one past the other: where they began is known.
+        let begins: Vec<Begin> = night()
+            .into_iter()
+            .map(|instance| Begin {
+                capture_instance: instance.name,
+                created: instance.created,
+                lsn: instance.start_lsn.unwrap(),
+            })
+            .collect();
+        for starts in [[9, 9], [9, 7]] {
+            let mut cleaned = night();
+            for (instance, start) in cleaned.iter_mut().zip(starts) {
+                instance.start_lsn = Some(Lsn([0, 0, 0, 1, 0, 0, 0, 0, 0, start]));
+            }
+            assert_eq!(with(cleaned, Some(berlin), &begins), ["v1", "v2"]);
+        }
     }
 
     #[test]

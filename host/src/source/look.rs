@@ -47,13 +47,15 @@ pub async fn look(
     max_lsn: Lsn,
     clock: Option<Clock>,
 ) -> Result<TableLook, SourceError> {
+    let begins = known.begins();
+    let before = listing::Known { clock, begins: &begins };
     let sets = match asker.batch(&question(known), DOING).await {
         Ok(sets) => sets,
         Err(error) if error.kind() == ErrorKind::Retryable => return Err(error),
         // An instance that was disabled meanwhile fails the question for both.
         Err(error) => {
             let instances = from_first_known(
-                listing::instances(asker, &known.schema, &known.table, clock).await?,
+                listing::instances(asker, &known.schema, &known.table, before).await?,
                 known,
             );
             let names = |instances: &[SourceInstance]| instances.iter().map(|one| one.name.clone()).collect::<Vec<_>>();
@@ -82,12 +84,13 @@ pub async fn look(
         });
     }
     let of = |column: &'static str| rows.iter().filter(move |row| has(row, column));
-    let mut instances = from_first_known(listing::in_order(of("create_date"), clock)?, known);
+    let mut instances = from_first_known(listing::in_order(of("create_date"), before)?, known);
     for instance in &mut instances {
         let columns = of("column_name").filter(|row| is_about(row, &instance.name)).zip(1..);
         instance.columns = columns
             .map(|(row, position)| listing::column(row, position))
             .collect::<Result<Vec<CapturedColumn>, _>>()?;
+        listing::note_fates(instance, of("source_column"))?;
     }
     let mut ddl: Vec<Ddl> = Vec::new();
     for row in of("ddl_lsn") {
@@ -118,6 +121,8 @@ fn is_about(row: &Row, instance: &CaptureInstance) -> bool {
 fn question(known: &SourceTable) -> String {
     let mut question = "SELECT sys.fn_cdc_get_max_lsn() AS [max_lsn]; ".to_owned();
     question.push_str(&listing::help(&known.schema, &known.table));
+    question.push_str("; ");
+    question.push_str(&listing::source_columns(&known.schema, &known.table));
     for instance in &known.instances {
         question.push_str("; ");
         question.push_str(&listing::captured_columns(&instance.name));

@@ -15,6 +15,9 @@ const DOING: &str = "asking when commits were made";
 /// are set.
 const SMALLEST_FALL_SECONDS: i32 = 60;
 
+/// A `datetime` is a multiple of a three-hundredth of a second, and may be that much later than the clock.
+const ROUNDED_UP_MICROS: i64 = 10_000;
+
 /// Commits and their times on the server's clock, in order: the closed range from `from` to `to`, at most `max`.
 pub(super) async fn local_times(
     asker: &mut Asker,
@@ -57,23 +60,41 @@ pub(super) async fn repeated(asker: &mut Asker, clock: Clock, commits: &[(Lsn, i
     Ok(repeated)
 }
 
-/// The first commit of an hour's second pass, by the largest fall of local time in it. `None`: it never fell, or the server's
-/// clock has not come to the change, so that it was set back in the first pass.
+/// The first commit of an hour's second pass, by the largest fall of local time in it. `None`: it never fell, or what came
+/// after the fall would not have happened yet in a second pass, so that the clock was set back in the first.
 pub(super) async fn second_pass(asker: &mut Asker, hour: RepeatedHour) -> Result<Option<Lsn>, SourceError> {
     let mut question = Query::new(
         "SELECT TOP (1) f.[start_lsn] FROM (SELECT m.[start_lsn], \
          DATEDIFF(second, m.[tran_end_time], LAG(m.[tran_end_time]) OVER (ORDER BY m.[start_lsn])) AS fall \
          FROM [cdc].[lsn_time_mapping] AS m WHERE m.[tran_end_time] >= @P1 AND m.[tran_end_time] < @P2) AS f \
-         WHERE f.fall > @P3 AND SYSUTCDATETIME() >= @P4 ORDER BY f.fall DESC, f.[start_lsn]",
+         WHERE f.fall > @P3 ORDER BY f.fall DESC, f.[start_lsn]",
     );
     question.bind(without_zone(hour.from_local));
     question.bind(without_zone(hour.to_local));
     question.bind(SMALLEST_FALL_SECONDS);
-    question.bind(without_zone(hour.change.0));
-    match asker.bound(question, DOING).await?.first() {
-        Some(row) => ask::lsn(row, 0, DOING),
-        None => Ok(None),
-    }
+    let fell = match asker.bound(question, DOING).await?.first() {
+        Some(row) => ask::lsn(row, 0, DOING)?,
+        None => None,
+    };
+    let Some(from) = fell else {
+        return Ok(None);
+    };
+    let mut question = Query::new(
+        "SELECT MAX([tran_end_time]), SYSUTCDATETIME() FROM [cdc].[lsn_time_mapping] \
+         WHERE [start_lsn] >= @P1 AND [tran_end_time] < @P2",
+    );
+    question.bind(from.0.to_vec());
+    question.bind(without_zone(hour.to_local));
+    let rows = asker.bound(question, DOING).await?;
+    let (latest, now) = match rows.first() {
+        Some(row) => (ask::local_micros(row, 0, DOING)?, ask::local_micros(row, 1, DOING)?),
+        None => (None, None),
+    };
+    let has_happened = latest.zip(now).is_some_and(|(latest, now)| {
+        let in_second_pass = hour.change.0 + (latest - hour.from_local);
+        in_second_pass <= now + ROUNDED_UP_MICROS
+    });
+    Ok(has_happened.then_some(from))
 }
 
 fn without_zone(micros: i64) -> chrono::NaiveDateTime {

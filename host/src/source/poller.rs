@@ -17,6 +17,7 @@ use super::listing::{self, Listed};
 use super::mapping;
 use super::quote;
 use super::server_clock;
+use super::table::SourceTable;
 use crate::clock::{Clock, Instants, Repeated, Zone};
 use crate::config::SourceSettings;
 use crate::error::{Classify, ErrorKind};
@@ -29,7 +30,7 @@ const TABLES_PER_STATEMENT: usize = 100;
 /// From one look at the list of capture instances to the next, where no table joined meanwhile.
 const LIST_EVERY: Duration = Duration::from_secs(5);
 /// The longest pause between attempts while the source is away.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// What one poll saw.
 #[derive(Debug)]
@@ -64,17 +65,21 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// The instances of a table, in the order in which they take over: name, when it was made, and whether it is known where
-    /// it begins.
-    pub fn of(&self, schema: &str, table: &str) -> Vec<(CaptureInstance, i64, bool)> {
-        let of_table = |listed: &&Listed| listed.schema == schema && listed.table == table;
+    /// The instances that a table has now, in the order in which they take over: name, when it was made, and whether it is
+    /// known where it begins.
+    pub fn of(&self, table: &SourceTable) -> Vec<(CaptureInstance, i64, bool)> {
+        let of_table = |listed: &&Listed| listed.schema == table.schema && listed.table == table.table;
         let mut instances: Vec<_> = self
             .instances
             .iter()
             .filter(of_table)
-            .map(|listed| &listed.instance)
+            .map(|listed| listed.instance.clone())
             .collect();
-        listing::sort(&mut instances, self.clock);
+        let known = listing::Known {
+            clock: self.clock,
+            begins: &table.begins(),
+        };
+        listing::sort(&mut instances, known);
         instances
             .into_iter()
             .map(|instance| (instance.name.clone(), instance.created, instance.start_lsn.is_some()))

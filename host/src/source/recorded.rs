@@ -3,20 +3,21 @@
 
 use super::ask::{self, Asker};
 use super::error::SourceError;
+use super::listing;
 use super::quote;
 use super::table::{CapturedColumn, SourceInstance};
 use crate::shape::Recorded;
 
 const DOING: &str = "asking what the change table records";
 
-/// Asks, in one batch, and notes the answers in the instance. `source` is its table's quoted name. It takes no more grants
+/// Asks, in one batch, and notes the answers in the instance. It takes no more grants
 /// than reading does.
 pub(super) async fn complete(
     asker: &mut Asker,
-    source: &str,
+    (schema, table): (&str, &str),
     instance: &mut SourceInstance,
 ) -> Result<(), SourceError> {
-    let results = asker.batch(&statement(source, instance), DOING).await?;
+    let results = asker.batch(&statement(schema, table, instance), DOING).await?;
     let mut results = results.iter();
     let unexpected = |reason: String| SourceError::Unexpected {
         doing: DOING.to_owned(),
@@ -39,20 +40,7 @@ pub(super) async fn complete(
             None => return Err(unexpected(format!("no ordinal of column {}", column.name))),
         };
     }
-    for column in &mut instance.columns {
-        column.in_source = false;
-    }
-    for row in results.next().into_iter().flatten() {
-        let id: Option<i32> = row.try_get(0).map_err(|error| ask::unexpected(error, DOING))?;
-        let computed: Option<bool> = row.try_get(1).map_err(|error| ask::unexpected(error, DOING))?;
-        if let Some(column) = instance.columns.iter_mut().find(|column| Some(column.id) == id) {
-            column.in_source = true;
-            if computed == Some(true) {
-                column.recorded = Recorded::Never;
-            }
-        }
-    }
-    Ok(())
+    listing::note_fates(instance, results.next().into_iter().flatten())
 }
 
 fn is_masked(column: &CapturedColumn) -> bool {
@@ -61,7 +49,7 @@ fn is_masked(column: &CapturedColumn) -> bool {
 
 /// Two result sets: a row of the length of `__$command_id` (NULL: there is none) and the ordinals of the columns whose bits of
 /// the update mask count, and the source's columns.
-fn statement(source: &str, instance: &SourceInstance) -> String {
+fn statement(schema: &str, table: &str, instance: &SourceInstance) -> String {
     let name = &instance.name.0;
     let change_table = quote::literal(&quote::change_table(name));
     let mut answers = vec![format!("COL_LENGTH({change_table}, N'__$command_id')")];
@@ -76,8 +64,8 @@ fn statement(source: &str, instance: &SourceInstance) -> String {
             }),
     );
     format!(
-        "SELECT {}; SELECT column_id, is_computed FROM sys.columns WHERE object_id = OBJECT_ID({})",
+        "SELECT {}; {}",
         answers.join(", "),
-        quote::literal(source)
+        listing::source_columns(schema, table)
     )
 }

@@ -18,7 +18,7 @@ pub(super) fn without_literals(statement: &str) -> String {
     while let Some(character) = rest.next() {
         if !is_of_word(character) {
             if matches!(word.as_str(), "DEFAULT" | "CHECK" | "AS") {
-                expression = Some(depth);
+                expression = Some(expression.map_or(depth, |began: usize| began.min(depth)));
             }
             word.clear();
         }

@@ -54,8 +54,19 @@ pub struct CapturedColumn {
     pub data_type: Option<arrow::datatypes::DataType>,
     /// In which of its change rows CDC records it.
     pub recorded: Recorded,
-    /// Whether the source table had it when its stream was opened: a column that was dropped stays captured, as NULL.
-    pub(super) in_source: bool,
+    /// What has become of it in the source table.
+    pub(super) fate: Fate,
+}
+
+/// What has become of a captured column in the source table. One that was dropped stays captured, as NULL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It is there.
+    There,
+    /// It was dropped.
+    Dropped,
+    /// It was dropped, and another one was added under its name.
+    Replaced,
 }
 
 /// A part of a range, and the instance that has it.
@@ -76,16 +87,9 @@ impl SourceTable {
         self.instances.iter().rposition(begun).unwrap_or(0)
     }
 
-    /// Takes what is known of where instances begin: cleanup moves `start_lsn`, but an instance has every commit from where it
-    /// began, or has lost it.
+    /// Takes what is known of where instances begin.
     pub fn remember(&mut self, begins: &[Begin]) {
-        for instance in &mut self.instances {
-            // One that was disabled and made again under its name is another.
-            let known = |begin: &&Begin| begin.capture_instance == instance.name && begin.created == instance.created;
-            if let (Some(known), Some(start)) = (begins.iter().find(known), instance.start_lsn) {
-                instance.start_lsn = Some(start.min(known.lsn));
-            }
-        }
+        self.instances.iter_mut().for_each(|instance| instance.remember(begins));
     }
 
     /// Where its instances begin, as far as that is known.
@@ -132,7 +136,8 @@ impl SourceTable {
         let names = |table: &SourceTable| table.instances.iter().map(instance).collect::<Vec<_>>();
         let columns = |table: &SourceTable| {
             // What is recorded of a column follows from its type.
-            let of = |column: &CapturedColumn| (column.id, column.name.clone(), column.source_type.clone());
+            let of =
+                |column: &CapturedColumn| (column.id, column.name.clone(), column.source_type.clone(), column.fate);
             let columns = table.instances.iter().flat_map(|instance| &instance.columns);
             columns.map(of).collect::<Vec<_>>()
         };
@@ -231,8 +236,11 @@ impl SourceTable {
         let (before, after) = (&self.instances[..instance], &self.instances[instance + 1..]);
         let mut later = after.iter().filter_map(of);
         match own {
-            Some(own) => later.any(|later| later.id != own.id),
-            None => later.next().is_some() || before.iter().filter_map(of).any(|earlier| earlier.in_source),
+            Some(own) => own.fate == Fate::Replaced || later.any(|later| later.id != own.id),
+            None => {
+                let mut earlier = before.iter().filter_map(of);
+                later.next().is_some() || earlier.any(|earlier| earlier.fate != Fate::Dropped)
+            }
         }
     }
 
@@ -279,6 +287,16 @@ impl SourceTable {
 }
 
 impl SourceInstance {
+    /// Takes what is known of where it begins: cleanup moves `start_lsn`, but it has every commit from where it began, or has
+    /// lost it.
+    pub(super) fn remember(&mut self, begins: &[Begin]) {
+        // One that was disabled and made again under its name is another.
+        let its = |begin: &&Begin| begin.capture_instance == self.name && begin.created == self.created;
+        if let (Some(begin), Some(start)) = (begins.iter().find(its), self.start_lsn) {
+            self.start_lsn = Some(start.min(begin.lsn));
+        }
+    }
+
     fn shape_of(&self, column: &CapturedColumn) -> Result<ColumnShape, SourceError> {
         if META_BEFORE.iter().any(|meta| meta.eq_ignore_ascii_case(&column.name)) {
             return Err(SourceError::ColumnName {
@@ -334,7 +352,7 @@ mod tests {
                     source_type: data_type.to_string(),
                     data_type: Some(data_type.clone()),
                     recorded: Recorded::Always,
-                    in_source: false,
+                    fate: Fate::There,
                 })
                 .collect(),
             has_command_id: true,
@@ -393,7 +411,8 @@ mod tests {
 
     #[test]
     fn a_stream_has_the_columns_of_both_instances() {
-        let table = two();
+        let mut table = two();
+        table.instances[0].columns[1].fate = Fate::Dropped;
         let shape = table.shape(&CaptureInstance("v1".to_owned()), None).unwrap();
         let names: Vec<&str> = shape.columns.iter().map(|column| column.name.as_str()).collect();
         assert_eq!(names, ["id", "old", "new"]);
@@ -414,12 +433,29 @@ mod tests {
 
     #[test]
     fn a_column_that_the_newer_instance_leaves_out_may_have_a_value_while_the_source_has_it() {
-        let mut table = two();
-        table.instances[0].columns[1].in_source = true;
+        let table = two();
         let shape = table.shape(&CaptureInstance("v1".to_owned()), None).unwrap();
         assert_eq!(table.shape_of(0, &shape).columns[1].recorded, Recorded::Always);
         assert_eq!(table.shape_of(1, &shape).columns[1].recorded, Recorded::Never);
         assert_eq!(shape.columns[1].recorded, Recorded::Never);
+    }
+
+    #[test]
+    fn a_column_that_came_back_has_no_value_in_the_instance_of_the_one_that_was_dropped() {
+        let mut table = table(vec![instance(
+            "v1",
+            Some(1),
+            &[(1, "id", DataType::Int32), (2, "old", DataType::Utf8)],
+        )]);
+        let recorded = |table: &SourceTable| {
+            let shape = table.shape(&CaptureInstance("v1".to_owned()), None).unwrap();
+            table.shape_of(0, &shape).columns[1].recorded
+        };
+        assert_eq!(recorded(&table), Recorded::Always);
+        let before = table.clone();
+        table.instances[0].columns[1].fate = Fate::Replaced;
+        assert_eq!(recorded(&table), Recorded::Never);
+        assert!(!table.is_same(&before), "its stream is opened again");
     }
 
     #[test]

@@ -90,9 +90,16 @@ impl TokenCache {
         self.lock().keep(source, issued)
     }
 
-    /// The server refused the token, so it is not used again.
-    pub(super) fn forget(&self) {
-        self.lock().token = None;
+    /// The server refused a token, so it is not used again. Another login may have brought the next one meanwhile.
+    pub(super) fn forget(&self, refused: &Issued) {
+        let mut kept = self.lock();
+        if kept
+            .token
+            .as_ref()
+            .is_some_and(|token| token.secret.reveal() == refused.secret.reveal())
+        {
+            kept.token = None;
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
@@ -405,14 +412,18 @@ mod tests {
         let asked = || std::fs::read_to_string(&count).unwrap_or_default().lines().count();
         let cache = TokenCache::default();
         assert!(cache.get(&print(now() + 3600)).await.unwrap().fresh);
-        assert!(!cache.get(&print(now() + 3600)).await.unwrap().fresh);
+        let first = cache.get(&print(now() + 3600)).await.unwrap();
+        assert!(!first.fresh);
         assert_eq!(asked(), 1);
-        cache.forget();
+        cache.forget(&first);
         // One that ends within the margin serves this login, and is replaced at the next.
         assert!(cache.get(&print(now() + 100)).await.unwrap().fresh);
         assert!(cache.get(&print(now() + 100)).await.unwrap().fresh);
         assert_eq!(asked(), 3);
         // It cannot be replaced, and still serves.
+        assert!(!cache.get(&command("exit 1")).await.unwrap().fresh);
+        // Another login was refused with the one before, and has not heard of this one.
+        cache.forget(&first);
         assert!(!cache.get(&command("exit 1")).await.unwrap().fresh);
     }
 

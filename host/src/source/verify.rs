@@ -132,7 +132,7 @@ pub(super) async fn certificate_file(
             "its certificate cannot be put into a file in {}: {error}",
             folder.display()
         );
-        broken(target, reason)
+        failed(target, &reason)
     })
 }
 
@@ -261,7 +261,13 @@ where
 /// with certificates and protocols stays wrong.
 pub(super) fn handshake_failed(target: &Target, reason: &str) -> SourceError {
     match was_cut(reason) {
-        true => broken(target, format!("the connection broke in the TLS handshake: {reason}")),
+        true => broken(
+            target,
+            format!(
+                "the connection broke in the TLS handshake: {reason} (if it goes on, the server may take no TLS version or \
+                 cipher that this machine has)"
+            ),
+        ),
         false => failed(target, reason),
     }
 }

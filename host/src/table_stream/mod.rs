@@ -44,7 +44,9 @@ use crate::identity::BatchId;
 use crate::lsn::Offset;
 use crate::report::{Event, TableSummary};
 use crate::retry;
-use crate::source::{AskPool, Catalog, Poll, PollState, Poller, Registration, SourceError, StreamPool};
+use crate::source::{
+    AskPool, Catalog, LONGEST_POLL_PAUSE, Poll, PollState, Poller, Registration, SourceError, StreamPool,
+};
 use crate::transform::{Engine, KeyRing};
 use crate::verdict::{TableStatus, VerdictUpdate, VerdictWriter};
 
@@ -299,7 +301,9 @@ async fn next_poll(
             PollState::Failing(error, failures) => match retry::pause(error.kind(), failures) {
                 Some(pause) => table.tell_retrying(&chain(error.as_ref()), failures, pause),
                 // As with a table that capture has not reached: only a run that is to end does not wait for it.
-                None if !once && matches!(*error, SourceError::NotCaptured { .. }) => {}
+                None if !once && matches!(*error, SourceError::NotCaptured { .. }) => {
+                    table.tell_retrying(&chain(error.as_ref()), failures, LONGEST_POLL_PAUSE);
+                }
                 None => return Err(error.into()),
             },
             PollState::Seen(_) | PollState::Waiting => {}

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::checkpoint::{
-    Checkpoint, CheckpointError, CheckpointReader, CommitRecord, PlannedBatch, Resume, SourceSeen, StreamIdentity,
-    expect_whole, reconcile,
+    Begin, Checkpoint, CheckpointError, CheckpointReader, CommitRecord, PlannedBatch, Resume, SourceSeen,
+    StreamIdentity, expect_whole, reconcile,
 };
 use crate::config::TableSettings;
 use crate::facts::{FactsEntry, FactsKey, RecordedFacts};
@@ -75,6 +75,8 @@ pub(super) struct OpenTable {
     pub(super) floor: Option<Lsn>,
     /// Capture stands still, as of the newest poll.
     pub(super) stalled: bool,
+    /// Where it was told last that capture stands still.
+    pub(super) stalled_at: Option<Lsn>,
     /// The first change of the next batch, where an earlier attempt at it found it.
     pub(super) first_change: Option<FirstChange>,
     /// The chain that the last batch ran with.
@@ -88,7 +90,7 @@ pub(super) struct OpenTable {
 impl OpenTable {
     /// Opens everything, in an order in which nothing is written before this process owns the stream.
     pub(super) async fn open(shared: &Arc<Shared>, settings: &TableSettings) -> Result<OpenTable, StreamError> {
-        let position = recorded_position(settings).await;
+        let (position, begins) = recorded_position(settings).await;
         let TableSource { shape, table } = {
             let mut asker = shared.asks.get().await?;
             shared
@@ -97,6 +99,7 @@ impl OpenTable {
                     &mut asker,
                     &settings.capture_instance,
                     position,
+                    &begins,
                     settings.columns.as_deref(),
                 )
                 .await?
@@ -207,6 +210,11 @@ impl OpenTable {
                 .and_then(|record| record.source.as_ref())
                 .and_then(|seen| seen.floor),
             stalled: false,
+            stalled_at: SourceSeen::of(last.as_ref())
+                .stalled
+                .then_some(recorded)
+                .flatten()
+                .map(|position| position.lsn),
             summary: summary(settings, chain.provenance().iter().map(plugin_name).collect()),
             position: recorded,
             recorded,
@@ -504,13 +512,16 @@ fn bronze_column(column: &OutputColumn) -> Column {
     Column::new(&column.name, column.data_type.clone(), comment)
 }
 
-/// The position that the checkpoint has, by a look at it from outside; `None` where it has none or cannot be read, which
-/// the opening of the checkpoint says then.
-pub(crate) async fn recorded_position(settings: &TableSettings) -> Option<Lsn> {
+/// The position that the checkpoint has, and where instances begin, by a look at it from outside; nothing where it has none or
+/// cannot be read, which the opening of the checkpoint says then.
+pub(crate) async fn recorded_position(settings: &TableSettings) -> (Option<Lsn>, Vec<Begin>) {
     let place = settings.checkpoint.display().to_string();
-    let state = blocking(move || CheckpointReader::new(&place)?.latest()).await.ok()?;
-    let recorded = state.last_committed.as_ref().and_then(CommitRecord::position);
-    recorded.map(|position| position.lsn)
+    let state = blocking(move || CheckpointReader::new(&place)?.latest()).await;
+    let Some(last) = state.ok().and_then(|state| state.last_committed) else {
+        return (None, Vec::new());
+    };
+    let begins = last.source.as_ref().map(|seen| seen.begins.clone());
+    (last.position().map(|position| position.lsn), begins.unwrap_or_default())
 }
 
 /// Runs what blocks on local files off the runtime's threads.

@@ -74,7 +74,7 @@ impl OpenTable {
 
     /// Looks at the table, when the list of instances has others than the stream knows, or knows more of them.
     pub(super) async fn heed_listing(&mut self, poll: &Poll) -> Result<(), StreamError> {
-        let mut listed = poll.listed.of(&self.source.schema, &self.source.table);
+        let mut listed = poll.listed.of(&self.source);
         let known: Vec<_> = self
             .source
             .instances

@@ -20,6 +20,10 @@ impl OpenTable {
     /// Whether capture stands still: as this process sees it or, where it has not seen it move, by the age of the newest commit.
     /// Capture that works through a backlog moves, however old its commits are.
     pub(super) fn is_stalled(&self, poll: &Poll) -> bool {
+        // It still stands where another process saw it.
+        if self.stalled_at == Some(poll.max.lsn) && !poll.has_moved {
+            return true;
+        }
         let by_age = match poll.clock {
             _ if poll.has_moved => Duration::ZERO,
             Clock::Zone(_) => lag(poll),
@@ -73,7 +77,9 @@ impl OpenTable {
             seen: self.seen_now(),
         };
         told.seen.stalled = stalled;
-        self.record_idle(self.seen(poll), told).await
+        self.record_idle(self.seen(poll), told).await?;
+        self.stalled_at = stalled.then_some(position.lsn);
+        Ok(())
     }
 }
 

@@ -167,7 +167,7 @@ async fn a_database_that_fails_over_is_waited_for_though_its_name_could_be_wrong
     let mut run = Running::start(&project, &[]);
     run.until_type("batch");
     fault(&server, "login_fail", ", @number = 4060, @times = 3").await;
-    fault(&server, "drop_after_rows", ", @rows = 0, @match = N'SELECT @max'").await;
+    fault(&server, "drop_after_rows", &format!(", @rows = 0, @match = N'{POLL}'")).await;
     server.exec("sales", "INSERT INTO dbo.t VALUES (2, N'after')").await;
     run.until("batch after it", |event| {
         assert_ne!(event["type"], "failed", "{event}");
@@ -184,7 +184,7 @@ async fn a_database_that_stays_away_ends_the_run_as_one_that_may_come_back() {
     let mut run = Running::start(&project, &[]);
     run.until_type("batch");
     fault(&server, "login_fail", ", @number = 4060, @times = 100000").await;
-    fault(&server, "drop_after_rows", ", @rows = 0, @match = N'SELECT @max'").await;
+    fault(&server, "drop_after_rows", &format!(", @rows = 0, @match = N'{POLL}'")).await;
     let failed = run.until_type("failed");
     assert_eq!(failed["kind"], "retryable", "{failed}");
     assert!(

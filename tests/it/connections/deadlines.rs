@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 
 use super::{both, both_in, fault, keys, keys_at, logins, set_up};
-use crate::harness::{PLAN, Project, READ, Running, Server, ids, insert};
+use crate::harness::{PLAN, POLL, Project, READ, Running, Server, ids, insert};
 
 async fn hasty() -> (Server, Project) {
     let (server, mut project) = set_up().await;
@@ -69,7 +69,7 @@ async fn a_stream_that_falls_silent_between_rows_is_read_again_and_no_row_is_the
     fault(
         &server,
         "silent_after_rows",
-        ", @rows = 2500, @match = N'ORDER BY [__$start_lsn], [__$command_id]'",
+        &format!(", @rows = 2500, @match = N'{READ}'"),
     )
     .await;
     let run = project.once().ok();
@@ -86,7 +86,7 @@ async fn a_slow_answer_that_was_given_up_is_not_taken_for_the_next_one() {
     run.until_type("batch");
     let before = logins(&server).await.len();
     // The poller asks all the time, over one connection. Its answer would come two seconds late.
-    fault(&server, "slow_rows", ", @ms = 3000, @match = N'SELECT @max'").await;
+    fault(&server, "slow_rows", &format!(", @ms = 3000, @match = N'{POLL}'")).await;
     server.exec("sales", "INSERT INTO dbo.t VALUES (2, N'late')").await;
     run.until("batch after it", |event| event["type"] == "batch" && event["rows"] == 1);
     assert!(logins(&server).await.len() > before, "a new connection was made");

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::json;
 
 use super::{both_in, both_refused, fault, fill, logins, project, set_up};
-use crate::harness::{Project, Running, Server, ids};
+use crate::harness::{POLL, Project, READ, Running, Server, ids};
 
 /// A part of every token here, which must not be seen anywhere.
 const SIGNATURE: &str = "c2lnbmF0dXJlLW9mLXRoZS10ZXN0cw";
@@ -125,7 +125,7 @@ async fn a_run_outlives_its_token_and_no_row_is_there_twice() {
     run.until_type("batch");
     let before = asked(&project);
     for id in 2..=3 {
-        for part in ["SELECT @max", "ORDER BY [__$start_lsn], [__$command_id]"] {
+        for part in [POLL, READ] {
             fault(&server, "drop_after_rows", &format!(", @rows = 0, @match = N'{part}'")).await;
         }
         server
@@ -148,7 +148,7 @@ async fn a_kept_token_that_is_refused_is_replaced_once() {
     run.until_type("batch");
     let before = asked(&project);
     fault(&server, "login_fail", ", @number = 18456").await;
-    fault(&server, "drop_after_rows", ", @rows = 0, @match = N'SELECT @max'").await;
+    fault(&server, "drop_after_rows", &format!(", @rows = 0, @match = N'{POLL}'")).await;
     server.exec("sales", "INSERT INTO dbo.t VALUES (2, N'x')").await;
     run.until("batch after it", |event| {
         assert_ne!(event["type"], "failed", "{event}");

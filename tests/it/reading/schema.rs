@@ -108,6 +108,29 @@ async fn a_dropped_column_is_null_and_one_that_came_back_is_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_running_stream_tells_that_nobody_captures_a_column_that_came_back() {
+    let server = sales(&["t"]).await;
+    insert(&server, 1..=1).await;
+    let project = Project::new(&server, "sales").table("dbo_t", "");
+    let mut run = Running::start(&project, &[]);
+    run.until("the first row", |event| event["type"] == "batch" && event["rows"] == 1);
+    server.exec("sales", "ALTER TABLE dbo.t DROP COLUMN v").await;
+    server.exec("sales", "INSERT INTO dbo.t VALUES (2)").await;
+    run.until("the row without", |event| {
+        event["type"] == "batch" && event["rows"] == 1
+    });
+    server.exec("sales", "ALTER TABLE dbo.t ADD v nvarchar(20) NULL").await;
+    server.exec("sales", "INSERT INTO dbo.t VALUES (3, N'lost')").await;
+    run.until("the row after", |event| event["type"] == "batch" && event["rows"] == 1);
+    run.terminate();
+    assert_eq!(run.code(), Some(0));
+    let rows = bronze(&project);
+    assert_eq!(rows.texts("v"), [Some("v1".to_owned()), None, None]);
+    // The column had no value in the second row, and one that is not captured in the third.
+    assert_eq!(rows.texts("_omitted"), [None, None, Some("[v]".to_owned())]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_column_that_came_back_with_another_type_stops_with_the_ways_on() {
     let server = sales(&["t"]).await;
     insert(&server, 1..=1).await;

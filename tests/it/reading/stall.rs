@@ -75,6 +75,30 @@ async fn a_first_look_at_a_clock_of_no_known_zone_takes_an_hour_more_for_a_stall
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_stall_that_a_process_has_seen_is_not_over_for_the_next_one() {
+    let server = sales_on(Server::start(&["--version", "2019"]), &["t"]).await;
+    insert(&server, 1..=1).await;
+    let project = Project::new(&server, "sales").table("dbo_t", "capture_stalled_after = \"3s\"");
+    project.once().ok();
+    server.capture("sales", false).await;
+    let mut run = Running::start(&project, &[]);
+    run.until("the stall", |event| {
+        event["message"]
+            .as_str()
+            .is_some_and(|text| text.contains("capture has not moved"))
+    });
+    run.terminate();
+    assert_eq!(run.code(), Some(0));
+    project.once().ok();
+    assert_eq!(project.verdict().0.as_deref(), Some("capture_stalled"));
+    assert_eq!(events(&project, "capture_resumed").len(), 0);
+    server.capture("sales", true).await;
+    insert(&server, 2..=2).await;
+    project.once().ok();
+    assert_eq!(events(&project, "capture_resumed").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_idle_database_moves_on_and_is_not_called_stalled() {
     let server = sales(&["t"]).await;
     insert(&server, 1..=1).await;

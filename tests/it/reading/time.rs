@@ -159,6 +159,8 @@ async fn a_clock_that_is_set_back_in_an_hour_that_will_be_repeated_has_not_come_
     let server = sales_in(&["--version", "2022", "--time-zone", "Europe/Berlin"]).await;
     insert_at(&server, 1, "2026-10-25T00:30:00Z").await;
     insert_at(&server, 2, "2026-10-25T00:28:00Z").await;
+    // The change has come, and nothing of the second pass yet.
+    set_clock(&server, "2026-10-25T01:00:05Z").await;
     let project = Project::new(&server, "sales").table("dbo_t", "");
     project.once().ok();
     // Times follow LSN order; 01:28 is an hour that the server has still to come to.
