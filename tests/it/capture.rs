@@ -41,8 +41,8 @@ async fn once_waits_for_capture_to_reach_a_table_that_was_just_enabled() {
     assert_eq!(rows.numbers("id"), [1]);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_database_without_a_first_entry_is_waited_for() {
+/// A table with a row, in a database whose capture has not processed anything.
+async fn before_the_first_entry() -> (Server, Project) {
     let server = Server::start(&[]);
     server.database("sales").await;
     // By the stand-in's own procedure: on a server that is there, the table of the harness has made the first entry.
@@ -50,6 +50,12 @@ async fn a_database_without_a_first_entry_is_waited_for() {
     server.table("sales", "t", "id int NOT NULL PRIMARY KEY").await;
     server.exec("sales", "INSERT INTO dbo.t VALUES (1)").await;
     let project = Project::new(&server, "sales").table("dbo_t", "");
+    (server, project)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_without_a_first_entry_is_waited_for() {
+    let (server, project) = before_the_first_entry().await;
     let mut run = Running::start(&project, &["--once"]);
     let retrying = run.until_type("retrying");
     let error = retrying["error"].as_str().expect("text");
@@ -70,12 +76,7 @@ async fn a_database_without_a_first_entry_is_waited_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_does_not_end_waits_for_the_first_entry_for_as_long_as_it_takes() {
-    let server = Server::start(&[]);
-    server.database("sales").await;
-    server.exec("sales", "EXEC sim.capture @runs = 0").await;
-    server.table("sales", "t", "id int NOT NULL PRIMARY KEY").await;
-    server.exec("sales", "INSERT INTO dbo.t VALUES (1)").await;
-    let project = Project::new(&server, "sales").table("dbo_t", "");
+    let (server, project) = before_the_first_entry().await;
     let mut run = Running::start(&project, &[]);
     // One more than a failure that is not waited for gets, and still telling.
     run.until("a ninth look", |event| {

@@ -3,17 +3,13 @@
 use sluice::failpoint;
 use sluice_test_guests::component;
 
-use crate::harness::{Project, Server, rows_of};
+use crate::harness::{Project, Server, rows_of, sales_of};
 
 const ORDER: [&str; 4] = ["_start_lsn", "_command_id", "_seqval", "_operation"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_change_is_in_bronze_once_after_sigkill_at_every_step() {
-    let server = Server::start(&[]);
-    server.database("sales").await;
-    server
-        .table("sales", "t", "id int NOT NULL PRIMARY KEY, v nvarchar(20) NULL")
-        .await;
+    let server = sales_of("id int NOT NULL PRIMARY KEY, v nvarchar(20) NULL").await;
     // A small component: to compile it is most of what each of these many runs costs.
     let project = Project::new(&server, "sales").table(
         "dbo_t",

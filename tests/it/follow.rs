@@ -5,14 +5,10 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::harness::{Project, Server, rows_of, wait_for};
+use crate::harness::{Project, Server, rows_of, sales_of, wait_for};
 
 async fn set_up() -> (Server, Project) {
-    let server = Server::start(&[]);
-    server.database("sales").await;
-    server
-        .table("sales", "t", "id int NOT NULL PRIMARY KEY, v nvarchar(40) NULL")
-        .await;
+    let server = sales_of("id int NOT NULL PRIMARY KEY, v nvarchar(40) NULL").await;
     let project = Project::new(&server, "sales").table("dbo_t", "");
     (server, project)
 }

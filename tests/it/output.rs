@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::harness::{Project, Server, finish, sluice_binary, wait_for};
+use crate::harness::{Project, finish, sales_of, sluice_binary, wait_for};
 
 /// Fields of each type, as the page lists them.
 fn documented() -> BTreeMap<String, BTreeSet<String>> {
@@ -58,9 +58,7 @@ async fn every_json_object_has_the_fields_that_the_page_lists() {
         .expect("sluice starts");
     as_documented(&finish(demo).ok().events(), &types, &mut seen);
 
-    let server = Server::start(&[]);
-    server.database("sales").await;
-    server.table("sales", "t", "id int NOT NULL PRIMARY KEY").await;
+    let server = sales_of("id int NOT NULL PRIMARY KEY").await;
     server.exec("sales", "INSERT INTO dbo.t VALUES (1)").await;
     let mut project = Project::new(&server, "sales")
         .table("dbo_t", "")
@@ -95,9 +93,7 @@ async fn every_json_object_has_the_fields_that_the_page_lists() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_goes_away_is_no_failure() {
-    let server = Server::start(&[]);
-    server.database("sales").await;
-    server.table("sales", "t", "id int NOT NULL PRIMARY KEY").await;
+    let server = sales_of("id int NOT NULL PRIMARY KEY").await;
     server.exec("sales", "INSERT INTO dbo.t VALUES (1)").await;
     let project = Project::new(&server, "sales").table("dbo_t", "");
     for (command, arguments) in [("run", &["--json"][..]), ("check", &[]), ("status", &[])] {

@@ -35,7 +35,12 @@ impl Listened {
         let folder = scratch();
         let log = folder.path().join("requests");
         let requests = ["--requests", log.to_str().expect("UTF-8")];
-        let server = Server::start(&[&requests[..], arguments].concat());
+        // The page has what is sent to each version; one that names its zone is asked for it.
+        let version: &[&str] = match arguments.contains(&"--version") {
+            true => &[],
+            false => &["--version", "2022"],
+        };
+        let server = Server::start(&[&requests[..], version, arguments].concat());
         server.database("sales").await;
         server.table("sales", "orders", columns).await;
         Listened {

@@ -58,8 +58,8 @@ impl Catalog {
         })
     }
 
-    /// Opens a table: the instances that a stream at `position` reads (`begins`: where it has seen them begin), the columns of the stream (`only` these, where it is
-    /// given), and whether this login may read them.
+    /// Opens a table: the instances that a stream at `position` reads (`begins`: where it has seen them begin), the columns of
+    /// the stream (`only` these, where it is given), and whether this login may read them.
     pub async fn open_table(
         &self,
         asker: &mut Asker,

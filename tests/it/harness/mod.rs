@@ -16,7 +16,7 @@ pub use lake::{Rows, commits, files_under, rows_of};
 pub use project::{Project, Run, finish, sluice_binary, wait_for};
 pub use python::python;
 pub use running::Running;
-pub use sales::{ids, insert, sales, sales_on};
+pub use sales::{ids, insert, sales, sales_of, sales_on};
 pub use server::{PASSWORD, Server};
 pub use stand_in::{
     PLAN, POLL, READ, clear_faults, fault, logins, until_blocked, until_no_fault_waits, with_the_next_read,

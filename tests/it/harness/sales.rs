@@ -22,6 +22,14 @@ pub async fn sales_on(server: Server, tables: &[&str]) -> Server {
     server
 }
 
+/// A server with the database and `dbo.t` of these columns, captured.
+pub async fn sales_of(columns: &str) -> Server {
+    let server = Server::start(&[]);
+    server.database("sales").await;
+    server.table("sales", "t", columns).await;
+    server
+}
+
 /// Rows of `dbo.t`, each in a commit of its own: `(3, 'v3')`.
 pub async fn insert(server: &Server, ids: RangeInclusive<i64>) {
     for id in ids {

@@ -1,7 +1,7 @@
 //! What CDC did not record is told apart from NULL.
 
 use super::{ORDER, some};
-use crate::harness::{Project, Server, rows_of};
+use crate::harness::{Project, Server, rows_of, sales_of};
 
 /// A row is made, changed in a short column, its long ones are cleared, and it goes.
 async fn changes(server: &Server) {
@@ -61,15 +61,10 @@ async fn a_long_value_that_was_not_recorded_is_not_a_cleared_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_column_that_may_not_be_null_is_null_where_it_was_not_recorded() {
-    let server = Server::start(&[]);
-    server.database("sales").await;
-    server
-        .table(
-            "sales",
-            "t",
-            "id int NOT NULL PRIMARY KEY, name nvarchar(10) NOT NULL, doc nvarchar(max) NOT NULL, note text NOT NULL",
-        )
-        .await;
+    let server = sales_of(
+        "id int NOT NULL PRIMARY KEY, name nvarchar(10) NOT NULL, doc nvarchar(max) NOT NULL, note text NOT NULL",
+    )
+    .await;
     for statement in [
         "INSERT INTO dbo.t VALUES (1, N'a', N'doc', 'note')",
         "UPDATE dbo.t SET name = N'b' WHERE id = 1",
@@ -93,15 +88,7 @@ async fn a_column_that_may_not_be_null_is_null_where_it_was_not_recorded() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_computed_column_is_never_recorded() {
-    let server = Server::start(&[]);
-    server.database("sales").await;
-    server
-        .table(
-            "sales",
-            "t",
-            "id int NOT NULL PRIMARY KEY, a int NULL, twice AS a * 2, doc nvarchar(max) NULL",
-        )
-        .await;
+    let server = sales_of("id int NOT NULL PRIMARY KEY, a int NULL, twice AS a * 2, doc nvarchar(max) NULL").await;
     server
         .exec(
             "sales",
@@ -124,11 +111,7 @@ async fn a_computed_column_is_never_recorded() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_without_long_columns_has_no_such_column() {
-    let server = Server::start(&[]);
-    server.database("sales").await;
-    server
-        .table("sales", "t", "id int NOT NULL PRIMARY KEY, x xml NULL")
-        .await;
+    let server = sales_of("id int NOT NULL PRIMARY KEY, x xml NULL").await;
     server.exec("sales", "INSERT INTO dbo.t VALUES (1, NULL)").await;
     let project = Project::new(&server, "sales").table("dbo_t", "");
     project.once().ok();

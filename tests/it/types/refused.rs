@@ -1,7 +1,7 @@
 //! Types without a place in Delta stop their own table at the start, with a way out; a type that changes is no wrong value.
 
 use super::{ORDER, some};
-use crate::harness::{Project, Running, Server, rows_of, with_the_next_read};
+use crate::harness::{Project, Running, Server, rows_of, sales_of, with_the_next_read};
 
 const UNREADABLE: [&str; 4] = ["sql_variant", "geography", "geometry", "hierarchyid"];
 
@@ -87,15 +87,7 @@ async fn a_column_that_cannot_be_read_is_left_out_by_columns() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_type_that_changes_while_the_stream_is_idle_stops_the_table_before_a_wrong_value() {
-    let server = Server::start(&[]);
-    server.database("sales").await;
-    server
-        .table(
-            "sales",
-            "t",
-            "id int NOT NULL PRIMARY KEY, v int NULL, d decimal(9,2) NULL",
-        )
-        .await;
+    let server = sales_of("id int NOT NULL PRIMARY KEY, v int NULL, d decimal(9,2) NULL").await;
     server.exec("sales", "INSERT INTO dbo.t VALUES (1, 7, 1.5)").await;
     let project = Project::new(&server, "sales").table("dbo_t", "");
     let mut running = Running::start(&project, &[]);

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{ORDER, some};
-use crate::harness::{Project, Server, commits, rows_of};
+use crate::harness::{Project, Server, commits, rows_of, sales_of};
 
 /// A type of SQL Server, the Delta type that it gets, two literals, and what they are in bronze.
 struct Type {
@@ -314,16 +314,11 @@ async fn every_type_arrives_exactly_at_both_ends_and_as_null() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn long_values_arrive_whole_from_several_chunks_of_the_wire() {
-    let server = Server::start(&[]);
-    server.database("sales").await;
-    server
-        .table(
-            "sales",
-            "t",
-            "id int NOT NULL PRIMARY KEY, v varchar(max) NULL, n nvarchar(max) NULL, b varbinary(max) NULL, \
+    let server = sales_of(
+        "id int NOT NULL PRIMARY KEY, v varchar(max) NULL, n nvarchar(max) NULL, b varbinary(max) NULL, \
              t text NULL, nt ntext NULL, i image NULL, x xml NULL, j json NULL",
-        )
-        .await;
+    )
+    .await;
     let (text, wide, hex) = ("é€x".repeat(9_000), "日😀x".repeat(9_000), "00FF41".repeat(9_000));
     server
         .exec(
@@ -353,11 +348,7 @@ async fn long_values_arrive_whole_from_several_chunks_of_the_wire() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_version_is_eight_bytes_that_change_with_every_update() {
-    let server = Server::start(&[]);
-    server.database("sales").await;
-    server
-        .table("sales", "t", "id int NOT NULL PRIMARY KEY, v int NULL, rv rowversion")
-        .await;
+    let server = sales_of("id int NOT NULL PRIMARY KEY, v int NULL, rv rowversion").await;
     server
         .exec(
             "sales",
@@ -376,11 +367,7 @@ async fn a_row_version_is_eight_bytes_that_change_with_every_update() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_null_in_a_column_with_a_default_is_null() {
-    let server = Server::start(&[]);
-    server.database("sales").await;
-    server
-        .table("sales", "t", "id int NOT NULL PRIMARY KEY, n int NULL DEFAULT 7")
-        .await;
+    let server = sales_of("id int NOT NULL PRIMARY KEY, n int NULL DEFAULT 7").await;
     for statement in [
         "INSERT INTO dbo.t VALUES (1, NULL)",
         "INSERT INTO dbo.t (id) VALUES (2)",

@@ -1,7 +1,7 @@
 //! Text of every code page, and text that is not valid in its own.
 
 use super::{ORDER, some};
-use crate::harness::{Project, Server, rows_of};
+use crate::harness::{Project, Server, rows_of, sales_of};
 
 const COLLATIONS: [(&str, &str); 20] = [
     ("SQL_Latin1_General_CP1_CI_AS", "café €"),
@@ -62,16 +62,11 @@ async fn every_code_page_is_read_in_its_own_characters() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_valid_is_replaced_counted_and_told_by_column() {
-    let server = Server::start(&[]);
-    server.database("sales").await;
-    server
-        .table(
-            "sales",
-            "t",
-            "code varchar(10) COLLATE Latin1_General_100_BIN2_UTF8 NOT NULL PRIMARY KEY, \
+    let server = sales_of(
+        "code varchar(10) COLLATE Latin1_General_100_BIN2_UTF8 NOT NULL PRIMARY KEY, \
              wide nvarchar(10) NULL, jp varchar(10) COLLATE Japanese_CI_AS NULL, fine nvarchar(10) NULL",
-        )
-        .await;
+    )
+    .await;
     // Half a pair, a lead byte without its trail byte, and bytes that UTF-8 does not have: binary that is stored as text.
     server
         .exec(
