@@ -77,3 +77,42 @@ fn same_as_a_run(project: &Project, words: &str) {
     assert!(error.contains(words), "{error}");
     assert!(run.stdout.contains(error), "{error}\n{}", run.stdout);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_that_were_cleaned_up_before_they_were_read_stop_it_as_they_stop_a_run() {
+    let server = server().await;
+    let mut project = Project::new(&server, "sales").table("dbo_a", "on_data_loss = \"fail\"");
+    project.once().ok();
+    server.exec("sales", "INSERT INTO dbo.a VALUES (2, N'y')").await;
+    server.exec("sales", "INSERT INTO dbo.b VALUES (2, NULL)").await;
+    server.cleanup("sales", "dbo_a", "sys.fn_cdc_get_max_lsn()").await;
+    let check = project.run("check", &[]);
+    assert_eq!(check.code, 4, "{}", check.stdout);
+    for words in ["changes of dbo_a are lost", "on_data_loss = \"skip\""] {
+        assert!(check.stdout.contains(words), "{words} in {}", check.stdout);
+    }
+    assert_eq!(project.once().code, 4);
+    project.edit("on_data_loss = \"fail\"", "on_data_loss = \"skip\"");
+    project.run("check", &[]).ok();
+    project.once().ok();
+    // What is left is whole.
+    project.run("check", &[]).ok();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_target_that_another_stream_writes_stops_it_as_it_stops_a_run() {
+    let server = server().await;
+    let first = "capture_instance = \"dbo_a\"\ntarget = \"lake/bronze/one\"";
+    let mut project = Project::new(&server, "sales").table("dbo_a", "target = \"lake/bronze/one\"");
+    project.once().ok();
+    let bronze = project.lake().join("bronze/one");
+    let before = files_under(&bronze);
+    // The same table once more, as somebody may try who meets a process that runs it.
+    let again = format!("{first}\napp_id = \"second\"\ncheckpoint = \"lake/second\"");
+    project.edit(first, &again);
+    same_as_a_run(&project, "has batches of app_id dbo_a-v1, and none of second");
+    // Another table.
+    project.edit(&again, &first.replace("dbo_a", "dbo_b"));
+    same_as_a_run(&project, "has batches of app_id dbo_a-v1, and none of dbo_b-v1");
+    assert_eq!(files_under(&bronze), before);
+}

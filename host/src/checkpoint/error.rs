@@ -47,7 +47,9 @@ pub enum CheckpointError {
         wanted: Box<StreamIdentity>,
     },
     /// Another process runs the stream.
-    #[error("{place} is in use by {owner}: stop that process first, or give this one another checkpoint and app_id")]
+    #[error(
+        "{place} is in use by {owner}: stop that process first, or give this one another target, checkpoint and app_id"
+    )]
     Owned {
         /// The checkpoint.
         place: String,
@@ -57,7 +59,7 @@ pub enum CheckpointError {
     /// A live process runs the stream under a lease.
     #[error(
         "{place} is in use by {owner}, and its lease {} is being renewed: stop that process first, or give this one \
-         another checkpoint and app_id", file.display()
+         another target, checkpoint and app_id", file.display()
     )]
     LeaseHeld {
         /// The checkpoint.

@@ -8,12 +8,12 @@ use super::out::say;
 use super::run::worst;
 use super::{ConfigArgs, Failure, grants};
 use crate::clock::{Clock, Zone};
-use crate::config::{Encrypt, Origin, OwnershipSettings, Settings, TableSettings, Trigger};
+use crate::config::{Encrypt, OnDataLoss, Origin, OwnershipSettings, Settings, TableSettings, Trigger};
 use crate::error::{Classify, ErrorKind, chain};
 use crate::fanout::key_ring;
 use crate::lake::delta_type;
 use crate::source::{
-    AskPool, Asker, Catalog, ChangeReader, SourceError, StreamPool, TableSource, check_history, persist,
+    AskPool, Asker, Catalog, ChangeReader, SourceError, StreamPool, TableSource, check_history, expect_left, persist,
 };
 use crate::table_stream::{Course, Open, Standing, StreamError, plugin_name, recorded_position, specs, standing};
 use crate::transform::{Chain, Engine, KeyRing, SourceRoute};
@@ -183,6 +183,10 @@ async fn check_table(
     let standing = standing(table, ownership, &catalog.database, &source, &opened).await?;
     if let Some((_, Some(end))) = standing.last {
         check_history(asker, &source.shape.capture_instance, end, catalog.zone.named()).await?;
+        match expect_left(asker, &source.table, end).await {
+            Err(SourceError::Purged { .. }) if table.reading.on_data_loss == OnDataLoss::Skip => {}
+            left => left?,
+        }
     }
     Ok((source, opened, standing))
 }

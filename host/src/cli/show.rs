@@ -249,8 +249,9 @@ impl Terminal {
                 ));
             }
             Event::Failed { capture_instance, .. } => {
-                self.bar(capture_instance)
-                    .finish_with_message(format!("{:<28} stopped", capture_instance.0));
+                let bar = self.bar(capture_instance);
+                bar.set_style(ending_with("✗"));
+                bar.finish_with_message(format!("{:<28} failed", capture_instance.0));
                 if let Some(line) = plain(event) {
                     self.line(line);
                 }
@@ -274,11 +275,16 @@ impl Terminal {
 
 fn spinner(all: &MultiProgress) -> ProgressBar {
     let bar = all.add(ProgressBar::new_spinner());
-    if let Ok(style) = ProgressStyle::with_template("{spinner:.cyan} {msg}") {
-        bar.set_style(style.tick_strings(&["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏", "✓"]));
-    }
+    bar.set_style(ending_with("✓"));
     bar.enable_steady_tick(Duration::from_millis(100));
     bar
+}
+
+/// A line with a spinner, which becomes `end` when its table has ended.
+fn ending_with(end: &str) -> ProgressStyle {
+    let style =
+        ProgressStyle::with_template("{spinner:.cyan} {msg}").unwrap_or_else(|_| ProgressStyle::default_spinner());
+    style.tick_strings(&["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏", end])
 }
 
 /// `1234567` as `1,234,567`.

@@ -101,9 +101,10 @@ impl BronzeTable {
             spec.capture_instance
         );
         let mut log = KIND.open_or_create(&location, &columns, comment).await?;
-        fit(&table, log.schema(), &columns, tail)?;
         let ids = [spec.app_id.0.clone(), owner_id(&spec.app_id)];
         log.follow(&ids).await?;
+        expect_own(&log, &spec.app_id, &table).await?;
+        fit(&table, log.schema(), &columns, tail)?;
         let columns: Arc<[Column]> = columns.into();
         let known = log.recorded(&spec.app_id.0).map(|recorded| recorded.version);
         Ok(BronzeTable {
@@ -133,8 +134,9 @@ impl BronzeTable {
             return Ok(None);
         };
         KIND.check(&log)?;
+        log.follow(&[spec.app_id.0.clone(), owner_id(&spec.app_id)]).await?;
+        expect_own(&log, &spec.app_id, &table).await?;
         fit(&table, log.schema(), &columns, tail)?;
-        log.follow(std::slice::from_ref(&spec.app_id.0)).await?;
         Ok(Some(
             log.recorded(&spec.app_id.0).map(|recorded| BatchId(recorded.version)),
         ))
@@ -447,6 +449,24 @@ impl Propose for Claim<'_> {
 /// A transaction id with the time of day, by which retention would be counted if somebody set one.
 pub(crate) fn txn(app_id: String, version: i64) -> Transaction {
     Transaction::new_with_last_update(app_id, version, Some(chrono::Utc::now().timestamp_millis()))
+}
+
+/// A table of which a stream has nothing must be nobody else's. `<app_id>.g<k>` is a generation of the same stream.
+async fn expect_own(log: &DeltaLog, app_id: &AppId, table: &str) -> Result<(), LakeError> {
+    if log.recorded(&app_id.0).is_some() || log.recorded(&owner_id(app_id)).is_some() {
+        return Ok(());
+    }
+    let generation = format!("{app_id}.g");
+    let stream = |id: &str| id.split_once('#').map_or(id, |(stream, _)| stream).to_owned();
+    let is_own = |id: &str| stream(id) == app_id.0 || stream(id).starts_with(&generation);
+    match log.other_txn(is_own).await? {
+        None => Ok(()),
+        Some(other) => Err(LakeError::OtherStream {
+            table: table.to_owned(),
+            other: stream(&other),
+            app_id: app_id.to_string(),
+        }),
+    }
 }
 
 fn owner_id(app_id: &AppId) -> String {

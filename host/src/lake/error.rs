@@ -131,6 +131,18 @@ pub enum LakeError {
         /// The column that tells.
         column: &'static str,
     },
+    /// A bronze table that another stream writes.
+    #[error(
+        "{table} has batches of app_id {other}, and none of {app_id}: two streams in one table would double its rows. Give this one a target of its own, or set the app_id back"
+    )]
+    OtherStream {
+        /// Location of the table.
+        table: String,
+        /// Whose rows it has.
+        other: String,
+        /// Who wanted to write.
+        app_id: String,
+    },
     /// No space left.
     #[error("no space left on the device that holds {}: free some, then start again", path.display())]
     DiskFull {
@@ -287,7 +299,12 @@ impl Classify for LakeError {
             | LakeError::NewerFormat { .. }
             | LakeError::Fenced { .. }
             | LakeError::Moved { .. }
-            | LakeError::OtherKind { .. } => ErrorKind::State,
+            | LakeError::OtherKind { .. }
+            | LakeError::OtherStream { .. } => ErrorKind::State,
+            // Whether it arrived or not: it cannot while access is refused.
+            LakeError::CommitUnknown { source: Some(source), .. } if source.kind() == ErrorKind::Config => {
+                ErrorKind::Config
+            }
             LakeError::DiskFull { .. }
             | LakeError::Contention { .. }
             | LakeError::CommitUnknown { .. }

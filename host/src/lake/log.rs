@@ -86,6 +86,9 @@ pub enum Put {
     Exists,
 }
 
+/// How many entries are looked through for another stream's.
+const LOOK_BACK: Version = 100;
+
 impl DeltaLog {
     /// Opens the table, after creating it when there is none. `name` is how errors call it.
     pub async fn open_or_create(location: &Location, new: NewTable<'_>) -> Result<DeltaLog, LakeError> {
@@ -198,6 +201,20 @@ impl DeltaLog {
         let found = lookup(&self.store, snapshot, missing, &self.name).await?;
         self.txns.extend(found);
         Ok(())
+    }
+
+    /// An id that the newest entries have and that `is_own` does not know; only as far back as the log is kept in single entries,
+    /// and no further than [`LOOK_BACK`] of them.
+    pub async fn other_txn(&self, is_own: impl Fn(&str) -> bool) -> Result<Option<String>, LakeError> {
+        for version in (self.version.saturating_sub(LOOK_BACK)..=self.version).rev() {
+            let Some(entry) = self.read_entry(version).await? else {
+                break;
+            };
+            if let Some(other) = entry.txns.into_iter().find(|txn| !is_own(&txn.app_id)) {
+                return Ok(Some(other.app_id));
+            }
+        }
+        Ok(None)
     }
 
     /// Reads what was committed since. Answers the tokens of the new entries by version; versions that are missing from

@@ -8,7 +8,9 @@
 
 use super::ask::{self, Asker};
 use super::error::SourceError;
+use super::mapping::is_nothing_between;
 use super::quote;
+use super::table::SourceTable;
 use crate::identity::CaptureInstance;
 use crate::lsn::{Lsn, Offset};
 
@@ -78,6 +80,23 @@ pub(super) fn statement(instance: &CaptureInstance) -> String {
 /// Asks.
 pub(super) async fn bounds(asker: &mut Asker, instance: &CaptureInstance) -> Result<Bounds, SourceError> {
     of_rows(&asker.query(&statement(instance), &[], DOING).await?)
+}
+
+/// Whether a server still has what comes after a position, without reading it: what a run would find lost.
+pub async fn expect_left(asker: &mut Asker, table: &SourceTable, position: Offset) -> Result<(), SourceError> {
+    let from = position.lsn.next();
+    let instance = &table.instances[table.in_force(from)].name;
+    let wanted = Wanted {
+        from,
+        to: position.lsn,
+        after: Some(position),
+    };
+    match wanted.check(instance, bounds(asker, instance).await?) {
+        Err(SourceError::Purged { min_lsn, .. }) if is_nothing_between(asker, position.lsn, min_lsn).await? => Ok(()),
+        // Capture may come to it.
+        Err(SourceError::NotReached { .. }) => Ok(()),
+        checked => checked,
+    }
 }
 
 /// The answer in rows of tiberius.

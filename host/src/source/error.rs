@@ -211,7 +211,7 @@ pub enum SourceError {
     },
     /// Changes were cleaned up before they were read.
     #[error(
-        "changes of {capture_instance} are lost: the next commit to read is from {from}, but the change table begins at {min_lsn}; they were cleaned up before they were read (CDC retention), or CDC was disabled and enabled again. Bronze is complete up to {up_to}. To go on with what is left, give the table a new target, app_id and checkpoint, and keep the old target as history"
+        "changes of {capture_instance} are lost: the next commit to read is from {from}, but the change table begins at {min_lsn}; they were cleaned up before they were read (CDC retention), or CDC was disabled and enabled again. Bronze is complete up to {up_to}. To go on with what is left, set on_data_loss = \"skip\", which records the gap in the facts, or give the table a new target, app_id and checkpoint, and keep the old target as history"
     )]
     Purged {
         /// The table.
@@ -287,7 +287,7 @@ pub enum SourceError {
 /// A capture instance that the login does not see.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "database {database} shows user {user} no capture instance {capture_instance}{}. Correct capture_instance; or run EXEC sys.sp_cdc_enable_table for its table; or, if it exists, let this login see it: {grant}{}",
+    "database {database} shows user {user} no capture instance {capture_instance}{}. Correct capture_instance; or run EXEC sys.sp_cdc_enable_table for its table; or, if it exists, let this login see it: {grant}, and make it a member of the gating role where there is one (sluice check --grants says how){}",
     nearest.as_ref().map(|n| format!(" (the nearest is {n})")).unwrap_or_default(),
     if known.is_empty() { String::new() } else { format!(" (it sees: {})", known.join(", ")) }
 )]

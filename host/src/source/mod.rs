@@ -41,7 +41,7 @@ mod types;
 mod verify;
 
 pub use ask::{AskPool, Asker, PooledAsker};
-pub use bounds::{Bounds, Wanted};
+pub use bounds::{Bounds, Wanted, expect_left};
 pub use catalog::{Catalog, TableSource};
 pub use changes::{ChangeReader, ChunkLimits, ReadStats};
 pub use error::{SourceError, UnknownInstance};

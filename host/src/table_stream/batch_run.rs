@@ -100,6 +100,9 @@ impl OpenTable {
             ..self.pin(from, plan.end, ranges, poll.clock, told)
         };
         self.write_plan(&planned).await?;
+        for event in &planned.events {
+            self.warn_of(event);
+        }
         self.open_batch = Some(planned.clone());
         let commits = plan.commit_times.commits().len();
         let before = self.summary.rows;

@@ -7,6 +7,7 @@ use crate::config::SchemaChangePolicy;
 use crate::error::{Classify as _, ErrorKind};
 use crate::facts::FactsRow;
 use crate::lsn::{Lsn, Offset};
+use crate::report::Event;
 use crate::source::{Ddl, Piece, Poll, SourceTable, TableLook, look};
 
 use super::StreamError;
@@ -125,6 +126,17 @@ impl OpenTable {
             begins: self.source.begins(),
             floor: self.floor,
             ..self.seen_source.clone()
+        }
+    }
+
+    /// Shows a person what the facts are told of the source.
+    pub(super) fn warn_of(&self, event: &FactsRow) {
+        let told = event.event.as_deref().zip(event.detail.as_deref());
+        if let Some((event, detail)) = told {
+            self.shared.tell(Event::Warning {
+                capture_instance: self.settings.capture_instance.clone(),
+                message: format!("{event} {detail}"),
+            });
         }
     }
 

@@ -112,8 +112,10 @@ impl OpenTable {
             .await?;
         let lost_from = self.position.map(|position| position.commit_ts);
         let message = format!(
-            "changes from {from} up to {up_to} are lost and were skipped (on_data_loss = \"skip\"): they were cleaned up \
-             before they were read (CDC retention). Bronze has a gap there, which the facts record as data_skipped"
+            "changes from {from} to {} are lost and were skipped (on_data_loss = \"skip\"): they were cleaned up before they \
+             were read (CDC retention), or CDC was disabled and enabled again. Bronze has a gap there, and the table's \
+             finalized_until passes it",
+            up_to.previous()
         );
         let event = FactsRow {
             app_id: self.settings.app_id.0.clone(),

@@ -284,6 +284,17 @@ struct Reader {
 }
 
 impl Reader {
+    /// What is wrong with a keyword that has no value: more often than not it is the rest of a value.
+    fn without_equals(&self, start: usize) -> String {
+        let text: String = self.characters.iter().collect();
+        let hint = if text.contains("://") || text.starts_with("jdbc:") {
+            "an ADO.NET connection string is wanted (Server=host,1433;Database=…;User ID=…;Password=…), and not a URL"
+        } else {
+            "a value with a semicolon or a quote in it is put in double quotes, and its own double quotes are doubled"
+        };
+        format!("has no \"=\" after the keyword at character {}; {hint}", start + 1)
+    }
+
     /// The next keyword and its value.
     fn pair(&mut self) -> Result<Option<(String, String)>, String> {
         self.skip(|character| character == ';' || character.is_whitespace());
@@ -300,7 +311,7 @@ impl Reader {
                 }
                 Some('=') => break,
                 Some(character) if character != ';' => key.push(character),
-                _ => return Err(format!("has no \"=\" after the keyword at character {}", start + 1)),
+                _ => return Err(self.without_equals(start)),
             }
         }
         self.skip(|character| character.is_whitespace() && character != ';');

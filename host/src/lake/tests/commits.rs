@@ -49,10 +49,14 @@ async fn a_batch_is_appended_once_whoever_asks_and_however_stale() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_committers_at_the_same_time_each_batch_arrives_once() {
     let folder = tempfile::tempdir().unwrap();
-    let mut tasks = Vec::new();
-    // Two processes run the same stream by mistake, a third another stream into the same table.
+    // Two processes run the same stream by mistake, a third another stream into the same table: all three before it has rows, else
+    // the third is refused.
+    let mut streams = Vec::new();
     for (app_id, base) in [("a", 0), ("a", 0), ("b", 1000)] {
-        let table = open(folder.path(), id_and_note(app_id)).await.unwrap();
+        streams.push((open(folder.path(), id_and_note(app_id)).await.unwrap(), base));
+    }
+    let mut tasks = Vec::new();
+    for (table, base) in streams {
         tasks.push(tokio::spawn(async move {
             let mut committed = Vec::new();
             for n in 0..12 {
