@@ -78,6 +78,7 @@ impl Catalog {
             instances,
             schema: listed.schema,
             table: listed.table,
+            behind: Vec::new(),
         };
         let named = listed.instance.name;
         table.in_reach(&named.0, position);

@@ -64,30 +64,46 @@ pub(super) fn in_order<'a>(
 pub(super) struct Known<'a> {
     /// The server's clock, where its zone is known.
     pub(super) clock: Option<Clock>,
-    /// Where instances began that a stream has seen.
+    /// Where instances began that a stream has seen, in the order in which they take over.
     pub(super) begins: &'a [Begin],
 }
 
-/// By when they were made on the server's clock: `start_lsn` is where an instance began only until cleanup moves it. Of two
-/// that were made in an hour that the clock repeats, by where they begin, as far as that is known.
+/// By how much a server's clock may have been set back between two instances.
+const SET_BACK_MICROS: i64 = 2 * 3600 * 1_000_000;
+
+/// Those that the stream knows in the order that it knows. What it has not seen was made since, unless it is older by more than
+/// clocks are set back. Of several that it has not seen, by when they were made on the server's clock: `start_lsn` is where an
+/// instance began only until cleanup moves it. Of two that were made in an hour that the clock repeats, by where they begin.
 pub(super) fn sort(instances: &mut [SourceInstance], known: Known<'_>) {
     instances
         .iter_mut()
         .for_each(|instance| instance.remember(known.begins));
-    instances.sort_by_key(|instance| {
+    let seen = |instance: &SourceInstance| known.begins.iter().position(|begin| instance.is(begin));
+    let newest_seen = instances
+        .iter()
+        .filter(|instance| seen(instance).is_some())
+        .map(|instance| instance.created)
+        .max();
+    let rank = |instance: &SourceInstance| match (seen(instance), newest_seen) {
+        (Some(at), _) => (1, at),
+        (None, Some(newest)) if instance.created < newest - SET_BACK_MICROS => (0, 0),
+        (None, _) => (2, 0),
+    };
+    instances.sort_by_cached_key(|instance| {
         (
+            rank(instance),
             instance.created,
             instance.start_lsn.unwrap_or(Lsn::MAX),
             instance.name.0.clone(),
         )
     });
-    let repeated_hour = |created: i64| match known.clock?.instants(created) {
-        Instants::Two { hour, .. } => Some(hour),
-        Instants::One(_) => None,
+    let repeated_hour = |instance: &SourceInstance| match known.clock?.instants(instance.created) {
+        Instants::Two { hour, .. } if seen(instance).is_none() => Some(hour),
+        _ => None,
     };
     for at in 1..instances.len() {
         let (before, after) = (&instances[at - 1], &instances[at]);
-        let hours = (repeated_hour(before.created), repeated_hour(after.created));
+        let hours = (repeated_hour(before), repeated_hour(after));
         let turned = after
             .start_lsn
             .is_some_and(|start| before.start_lsn.is_some_and(|other| start < other));
@@ -299,6 +315,44 @@ mod tests {
             }
             assert_eq!(with(cleaned, Some(berlin), &begins), ["v1", "v2"]);
         }
+    }
+
+    #[test]
+    fn an_instance_that_a_stream_has_not_seen_follows_those_that_it_has_whatever_the_clock_says() {
+        let begin = |name: &str, created: &str| Begin {
+            capture_instance: CaptureInstance(name.to_owned()),
+            created: created
+                .parse::<chrono::NaiveDateTime>()
+                .unwrap()
+                .and_utc()
+                .timestamp_micros(),
+            lsn: Lsn::ZERO,
+        };
+        let order = |instances: &[(&str, &str)], begins: &[Begin]| -> Vec<String> {
+            let mut instances: Vec<SourceInstance> = instances
+                .iter()
+                .map(|(name, created)| SourceInstance {
+                    name: CaptureInstance((*name).to_owned()),
+                    start_lsn: None,
+                    columns: Vec::new(),
+                    has_command_id: true,
+                    created: begin(name, created).created,
+                    key: Vec::new(),
+                    role: None,
+                })
+                .collect();
+            sort(&mut instances, Known { clock: None, begins });
+            instances.into_iter().map(|instance| instance.name.0).collect()
+        };
+        let (v1, v2) = (("v1", "2026-06-01T12:00:00"), ("v2", "2026-06-01T11:59:37"));
+        // The clock was set back in between.
+        assert_eq!(order(&[v2, v1], &[begin(v1.0, v1.1)]), ["v1", "v2"]);
+        assert_eq!(order(&[v2, v1], &[begin(v1.0, v1.1), begin(v2.0, v2.1)]), ["v1", "v2"]);
+        // A stream that has never seen either has nothing but the clock.
+        assert_eq!(order(&[v1, v2], &[]), ["v2", "v1"]);
+        // One that is much older was there before.
+        let old = ("v0", "2026-05-01T12:00:00");
+        assert_eq!(order(&[v1, old], &[begin(v1.0, v1.1)]), ["v0", "v1"]);
     }
 
     #[test]

@@ -176,6 +176,7 @@ mod tests {
             schema: "dbo".to_owned(),
             table: "o'brien".to_owned(),
             instances: Vec::new(),
+            behind: Vec::new(),
         };
         let question = question(&known);
         assert!(question.contains("@source_name = N'o''brien'"), "{question}");

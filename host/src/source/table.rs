@@ -19,6 +19,8 @@ pub struct SourceTable {
     pub table: String,
     /// Its instances that a stream reads, in the order in which they take over; at least one.
     pub instances: Vec<SourceInstance>,
+    /// Where those begin that are there and that the stream has behind it.
+    pub(super) behind: Vec<Begin>,
 }
 
 /// A capture instance.
@@ -92,16 +94,10 @@ impl SourceTable {
         self.instances.iter_mut().for_each(|instance| instance.remember(begins));
     }
 
-    /// Where its instances begin, as far as that is known.
+    /// Where its instances begin, as far as that is known, in the order in which they take over.
     pub fn begins(&self) -> Vec<Begin> {
-        let of = |instance: &SourceInstance| {
-            Some(Begin {
-                capture_instance: instance.name.clone(),
-                created: instance.created,
-                lsn: instance.start_lsn?,
-            })
-        };
-        self.instances.iter().filter_map(of).collect()
+        let ahead = self.instances.iter().filter_map(SourceInstance::begin);
+        self.behind.iter().cloned().chain(ahead).collect()
     }
 
     /// The parts of a closed range, by instance, in order.
@@ -154,7 +150,8 @@ impl SourceTable {
             Some(position) => configured.min(self.in_force(position.next())),
             None => configured,
         };
-        self.instances.drain(..first);
+        let behind = self.instances.drain(..first);
+        self.behind = behind.filter_map(|instance| instance.begin()).collect();
     }
 
     /// The shape of the stream: the columns of all instances, `only` those where it is given.
@@ -282,19 +279,32 @@ impl SourceTable {
             schema: "dbo".to_owned(),
             table: "t".to_owned(),
             instances: instances.iter().map(instance).collect(),
+            behind: Vec::new(),
         }
     }
 }
 
 impl SourceInstance {
+    /// Where it begins, if that is known.
+    fn begin(&self) -> Option<Begin> {
+        Some(Begin {
+            capture_instance: self.name.clone(),
+            created: self.created,
+            lsn: self.start_lsn?,
+        })
+    }
+
     /// Takes what is known of where it begins: cleanup moves `start_lsn`, but it has every commit from where it began, or has
     /// lost it.
     pub(super) fn remember(&mut self, begins: &[Begin]) {
-        // One that was disabled and made again under its name is another.
-        let its = |begin: &&Begin| begin.capture_instance == self.name && begin.created == self.created;
-        if let (Some(begin), Some(start)) = (begins.iter().find(its), self.start_lsn) {
+        if let (Some(begin), Some(start)) = (begins.iter().find(|begin| self.is(begin)), self.start_lsn) {
             self.start_lsn = Some(start.min(begin.lsn));
         }
+    }
+
+    /// One that was disabled and made again under its name is another.
+    pub(super) fn is(&self, begin: &Begin) -> bool {
+        begin.capture_instance == self.name && begin.created == self.created
     }
 
     fn shape_of(&self, column: &CapturedColumn) -> Result<ColumnShape, SourceError> {
@@ -367,6 +377,7 @@ mod tests {
             schema: "dbo".to_owned(),
             table: "t".to_owned(),
             instances,
+            behind: Vec::new(),
         }
     }
 

@@ -13,6 +13,9 @@ const USAGE: &str = "cargo xtask fuzz [MINUTES] [TARGET…] [--keep]";
 /// The targets, each with the longest input that is made for it, in bytes.
 const TARGETS: [(&str, u32); 4] = [("sink", 4096), ("text", 512), ("requests", 4096), ("driver", 256)];
 
+/// A length that was changed can promise the driver 2 GiB, which it makes room for before it reads.
+const MEMORY: &str = "-rss_limit_mb=6144";
+
 /// What one run does.
 #[derive(Debug, PartialEq, Eq)]
 struct Plan {
@@ -103,8 +106,9 @@ fn fuzz(name: &str, longest: u32, minutes: u64) -> Result<Child> {
         .arg(format!("-max_total_time={}", minutes * 60))
         .arg(format!("-max_len={longest}"))
         .arg(format!("-artifact_prefix={}/", kept(name).display()))
-        // A length that was changed can promise the driver 2 GiB, which it makes room for before it reads.
-        .args(["-rss_limit_mb=6144", "-timeout=30", "-print_final_stats=1"])
+        .args([MEMORY, "-timeout=30", "-print_final_stats=1"])
+        // What is slow on a busy machine is not kept; what takes longer than the timeout is.
+        .arg("-report_slow_units=30")
         .args([found, kept(name)])
         .stdin(Stdio::null())
         .stdout(output.try_clone()?)
@@ -116,8 +120,14 @@ fn fuzz(name: &str, longest: u32, minutes: u64) -> Result<Child> {
 /// Adds to the corpus what reaches more than it does.
 fn keep(name: &str) -> Result<()> {
     say(&format!("{name}: keeping what reaches more than its corpus …"));
-    let folders = [kept(name), found(name)].map(|folder| folder.display().to_string());
-    shell::run(binary(name), &[&["-merge=1".to_owned()], folders.as_slice()].concat())
+    let arguments = [
+        "-merge=1".to_owned(),
+        MEMORY.to_owned(),
+        format!("-artifact_prefix={}/", shell::target().join("fuzz").display()),
+        kept(name).display().to_string(),
+        found(name).display().to_string(),
+    ];
+    shell::run(binary(name), &arguments)
 }
 
 fn binary(name: &str) -> PathBuf {

@@ -44,7 +44,18 @@ fn run_with(program: impl AsRef<OsStr>, arguments: &[impl AsRef<str>], environme
     let program = program.as_ref();
     let arguments: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
     let shown = format!("{} {}", program.to_string_lossy(), arguments.join(" "));
-    let status = Command::new(program)
+    let mut command = Command::new(program);
+    // What cargo tells a program that it runs. Build scripts of dependencies watch it: with it, the builds of this program and those
+    // of a person would each make the other's anew.
+    for (name, _) in std::env::vars_os() {
+        if name
+            .to_str()
+            .is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
+        {
+            command.env_remove(name);
+        }
+    }
+    let status = command
         .args(arguments)
         .envs(environment.iter().map(|(name, value)| (name, value)))
         .current_dir(root())
