@@ -123,9 +123,12 @@ fn clear_password(bytes: &[u8]) -> String {
     utf16(&clear)
 }
 
+/// An access token, and what the client repeats of the prelogin: whether the server requires one.
+type EchoedToken = (String, bool);
+
 /// The extension field holds the offset of the features, each of which is an id, a length and data. Their ids, and the
 /// access token with its echo if there is one.
-fn read_features(body: &[u8], extension: &[u8]) -> Parsed<(Vec<u8>, Option<(String, bool)>)> {
+fn read_features(body: &[u8], extension: &[u8]) -> Parsed<(Vec<u8>, Option<EchoedToken>)> {
     let offset = Reader::new(extension).u32()? as usize;
     let Some(block) = body.get(offset..) else {
         return malformed("the feature extensions lie outside of the login");
@@ -147,7 +150,7 @@ fn read_features(body: &[u8], extension: &[u8]) -> Parsed<(Vec<u8>, Option<(Stri
 }
 
 /// Options, the token's length, the token as UTF-16, and maybe a nonce ([MS-TDS] 2.2.6.4). The token, and the echo.
-fn security_token(data: &[u8]) -> Parsed<(String, bool)> {
+fn security_token(data: &[u8]) -> Parsed<EchoedToken> {
     let mut reader = Reader::new(data);
     let options = reader.u8()?;
     if options >> 1 != LIBRARY_SECURITY_TOKEN {
