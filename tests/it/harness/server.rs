@@ -66,6 +66,11 @@ fn version() -> String {
     std::env::var("SLUICE_TEST_VERSION").unwrap_or_else(|_| "2022".to_owned())
 }
 
+/// Whether the servers of this run may not name the zone of their clock, as those before 2022 do not.
+pub(super) fn may_lack_a_zone() -> bool {
+    Real::is_chosen() || matches!(version().as_str(), "2016" | "2017" | "2019")
+}
+
 /// What a server of the suite's version is started with, beside what a test asks for.
 fn version_arguments(version: &str, given: &[&str]) -> Vec<String> {
     let gives = |name: &str| given.iter().any(|given| given.split('=').next() == Some(name));
@@ -244,6 +249,11 @@ impl Server {
         connect(&place, user, password, database)
             .await
             .expect("the login comes in")
+    }
+
+    /// Whether it is the stand-in, and not a server that was there already.
+    pub fn is_stand_in(&self) -> bool {
+        self.real.is_none()
     }
 
     /// Ends a test that asks for something which the stand-in alone has.
