@@ -302,7 +302,12 @@ async fn a_batch_of_an_instance_that_took_over_does_not_need_the_one_before_it()
     let rows = rows_of(&project.bronze("dbo_t"), &["_start_lsn"]).expect("rows");
     let through = rows.texts("_capture_instance");
     assert_eq!(through, [Some("t_v2".to_owned()), Some("t_v2".to_owned())]);
-    assert_eq!(facts(&project), [(0, 2, None)]);
+    let mut facts = facts(&project);
+    if !server.is_stand_in() {
+        // The harness' own commits make a batch without rows.
+        facts.retain(|(_, rows, _)| *rows > 0);
+    }
+    assert_eq!(facts, [(0, 2, None)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -251,6 +251,14 @@ impl Server {
             .expect("the login comes in")
     }
 
+    /// Ends the test on a server that is there: it changes files of batches by their numbers, and there the commits by which
+    /// the harness waits for capture make batches without rows between them.
+    pub fn expect_batches_of_tests_alone(&self) {
+        if !self.is_stand_in() {
+            not_portable("it counts on no commits but its own");
+        }
+    }
+
     /// Whether it is the stand-in, and not a server that was there already.
     pub fn is_stand_in(&self) -> bool {
         self.real.is_none()
