@@ -20,6 +20,7 @@ pub mod fanout;
 pub mod identity;
 pub mod lake;
 pub mod lsn;
+pub mod quarantine;
 pub mod report;
 pub mod retry;
 mod sha256;

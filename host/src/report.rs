@@ -42,6 +42,8 @@ pub enum Event {
         updates: u64,
         /// Rows with operation 1.
         deletes: u64,
+        /// Rows that went into quarantine instead.
+        quarantined: u64,
         /// The last commit.
         end_lsn: Lsn,
         /// When it was made on the source.
@@ -112,6 +114,8 @@ pub struct TableSummary {
     pub updates: u64,
     /// Rows with operation 1.
     pub deletes: u64,
+    /// Rows that went into quarantine instead.
+    pub quarantined: u64,
     /// Batches with rows.
     pub batches: u64,
     /// The last commit that is in bronze.
@@ -134,6 +138,7 @@ impl TableSummary {
             inserts: 0,
             updates: 0,
             deletes: 0,
+            quarantined: 0,
             batches: 0,
             end_lsn: None,
             end_commit_ts: None,
@@ -148,6 +153,7 @@ impl TableSummary {
         self.inserts += before.inserts;
         self.updates += before.updates;
         self.deletes += before.deletes;
+        self.quarantined += before.quarantined;
         self.batches += before.batches;
     }
 

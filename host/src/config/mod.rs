@@ -20,7 +20,7 @@ pub use ownership::OwnershipSettings;
 pub use reading::{OnDataLoss, Partitions, ReadingSettings, SchemaChangePolicy, StartingLsn};
 pub use secret::{Secret, SecretSource};
 pub use source::{Authentication, Encrypt, Endpoint, ServerName, SourceSettings, TokenSource, Trust};
-pub use table::{OnTransformChange, Origin, TableSettings, TransformSettings, Trigger};
+pub use table::{MaxQuarantined, OnTransformChange, Origin, TableSettings, TransformSettings, Trigger};
 
 pub(crate) use section::nearest;
 

@@ -1,11 +1,12 @@
 //! `[defaults]` and `[[table]]`: a table's settings, each from its own section, the defaults, or built in.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::identity::{AppId, CaptureInstance};
-use crate::transform::{DEFAULT_DEADLINE, DEFAULT_MEMORY_BYTES, DEFAULT_OUTPUT_BYTES};
+use crate::transform::{DEFAULT_DEADLINE, DEFAULT_MEMORY_BYTES, DEFAULT_OUTPUT_BYTES, OnError};
 use crate::verdict::Granularity;
 
 use super::reading::{Reading, ReadingSettings};
@@ -41,6 +42,24 @@ pub enum OnTransformChange {
     Fail,
     /// Goes on with the new chain from the next batch.
     Continue,
+}
+
+/// How many rows of a batch may go into quarantine. More stop the table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum MaxQuarantined {
+    /// So many rows.
+    Rows(u64),
+    /// So many hundredths of the rows that are read.
+    Percent(f64),
+}
+
+impl fmt::Display for MaxQuarantined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MaxQuarantined::Rows(rows) => write!(f, "{rows}"),
+            MaxQuarantined::Percent(percent) => write!(f, "{percent}%"),
+        }
+    }
 }
 
 /// Where a setting came from.
@@ -83,6 +102,8 @@ pub struct TableSettings {
     pub idle_interval: Duration,
     /// What to do when the chain changed.
     pub on_transform_change: OnTransformChange,
+    /// Rows of a batch that may go into quarantine.
+    pub max_quarantined: MaxQuarantined,
     /// Columns that may not pass untouched.
     pub protect: Vec<String>,
     /// The chain, in order.
@@ -104,6 +125,8 @@ pub struct TransformSettings {
     pub output_bytes: u64,
     /// Time that one call may take.
     pub deadline: Duration,
+    /// What happens to a batch with a row that it cannot transform.
+    pub on_error: OnError,
     /// Keys that the component may ask the host to use.
     pub keys: Vec<String>,
     /// The component's own configuration.
@@ -177,6 +200,7 @@ struct Shared {
     granularity: Option<Granularity>,
     idle_interval: Option<Duration>,
     on_transform_change: Option<OnTransformChange>,
+    max_quarantined: Option<MaxQuarantined>,
     reading: Reading,
 }
 
@@ -213,6 +237,7 @@ impl Shared {
                     ("continue", OnTransformChange::Continue),
                 ],
             )?,
+            max_quarantined: parse_max_quarantined(section)?,
             reading: Reading::parse(section)?,
         };
         if section.boolean("bootstrap")? == Some(true) {
@@ -328,6 +353,12 @@ fn parse_table(
             defaults.on_transform_change,
             OnTransformChange::Fail,
         ),
+        max_quarantined: pick.value(
+            "max_quarantined",
+            own.max_quarantined,
+            defaults.max_quarantined,
+            MaxQuarantined::Rows(1000),
+        ),
         reading: own.reading.pick(&defaults.reading, &mut pick),
         columns,
         protect,
@@ -377,6 +408,22 @@ fn parse_trigger(section: &mut Section<'_>) -> Result<Option<Trigger>, ConfigErr
     }
 }
 
+fn parse_max_quarantined(section: &mut Section<'_>) -> Result<Option<MaxQuarantined>, ConfigError> {
+    let key = "max_quarantined";
+    let parsed = match section.value(key) {
+        None => return Ok(None),
+        Some(toml::Value::Integer(rows)) => u64::try_from(*rows).ok().map(MaxQuarantined::Rows),
+        Some(toml::Value::String(text)) => text
+            .strip_suffix('%')
+            .and_then(|number| number.trim().parse::<f64>().ok())
+            .filter(|percent| (0.0..=100.0).contains(percent))
+            .map(MaxQuarantined::Percent),
+        Some(_) => None,
+    };
+    let problem = "must be a number of rows, such as 1000, or a share of the batch from \"0%\" to \"100%\"";
+    parsed.map(Some).ok_or_else(|| section.error(key, problem))
+}
+
 pub(super) fn one_of<T: Clone>(
     section: &mut Section<'_>,
     key: &'static str,
@@ -402,7 +449,11 @@ fn parse_transform(mut section: Section<'_>, keys: &[KeySettings]) -> Result<Tra
     {
         return Err(section.error("sha256", "must be 64 hex digits, as sha256sum prints them"));
     }
-    one_of(&mut section, "on_error", &[("fail", ())])?;
+    let on_error = one_of(
+        &mut section,
+        "on_error",
+        &[("fail", OnError::Fail), ("quarantine", OnError::Quarantine)],
+    )?;
     let granted = section.strings("keys")?.unwrap_or_default();
     for name in &granted {
         if !keys.iter().any(|key| key.name == *name) {
@@ -431,7 +482,7 @@ fn parse_transform(mut section: Section<'_>, keys: &[KeySettings]) -> Result<Tra
             .map_err(|path| section.error(&format!("config{path}"), "must be finite: JSON has no nan or inf"))?,
         Some(_) => return Err(section.error("config", "must be a table")),
     };
-    section.not_yet(&["wasi", "max_quarantined", "version"])?;
+    section.not_yet(&["wasi", "version"])?;
     section.finish()?;
     Ok(TransformSettings {
         plugin,
@@ -439,6 +490,7 @@ fn parse_transform(mut section: Section<'_>, keys: &[KeySettings]) -> Result<Tra
         memory_bytes,
         output_bytes,
         deadline,
+        on_error: on_error.unwrap_or_default(),
         keys: granted,
         config,
     })

@@ -14,6 +14,8 @@ pub const BRONZE_PUT: &str = "bronze-put";
 pub const FACTS_PUT: &str = "facts-put";
 /// An entry of a control table's log.
 pub const CONTROL_PUT: &str = "control-put";
+/// An entry of a quarantine table's log.
+pub const QUARANTINE_PUT: &str = "quarantine-put";
 /// A look at what is new in any Delta log.
 pub const DELTA_READ: &str = "delta-read";
 /// A file of the checkpoint.
@@ -22,10 +24,11 @@ pub const CHECKPOINT_WRITE: &str = "checkpoint-write";
 pub const DATA_FILE_WRITE: &str = "data-file-write";
 
 /// Every site.
-pub const SITES: [&str; 6] = [
+pub const SITES: [&str; 7] = [
     BRONZE_PUT,
     FACTS_PUT,
     CONTROL_PUT,
+    QUARANTINE_PUT,
     DELTA_READ,
     CHECKPOINT_WRITE,
     DATA_FILE_WRITE,

@@ -45,7 +45,15 @@ pub const BEFORE_VERDICT: &str = "before-verdict";
 /// The verdict is written.
 pub const AFTER_VERDICT: &str = "after-verdict";
 
-/// Every failpoint, in the order in which a batch passes them. The first batch of a process, for [`ONCE`].
+/// Rows for quarantine are in a file, and the Delta entry that names it is the next thing that is written.
+pub const BEFORE_QUARANTINE: &str = "before-quarantine";
+/// The rows are in quarantine; bronze does not have the batch.
+pub const AFTER_QUARANTINE: &str = "after-quarantine";
+
+/// Those of a batch with rows for quarantine, between [`FILES_STAGED`] and [`BEFORE_COMMIT`].
+pub const QUARANTINE: [&str; 2] = [BEFORE_QUARANTINE, AFTER_QUARANTINE];
+
+/// Every failpoint of any batch, in the order in which a batch passes them. The first batch of a process, for [`ONCE`].
 pub const ALL: [&str; 18] = [
     OWNER_WRITTEN,
     BEFORE_OFFSET,
@@ -92,6 +100,8 @@ impl Put {
     pub const CLAIM: Put = Put::named(BEFORE_CLAIM, faults::BRONZE_PUT);
     /// A batch.
     pub const BATCH: Put = Put::named(BEFORE_COMMIT, faults::BRONZE_PUT);
+    /// Rows for quarantine.
+    pub const QUARANTINE: Put = Put::named(BEFORE_QUARANTINE, faults::QUARANTINE_PUT);
     /// A group of facts.
     pub const FACTS: Put = Put::named(BEFORE_FACTS, faults::FACTS_PUT);
     /// A group of verdicts.
@@ -129,7 +139,7 @@ pub fn pass(name: &str) {
             Some((name, passage)) => (name, passage.parse().ok()),
             None => (text.as_str(), Some(1)),
         };
-        let Some(passage) = passage.filter(|_| ALL.contains(&name)) else {
+        let Some(passage) = passage.filter(|_| ALL.contains(&name) || QUARANTINE.contains(&name)) else {
             refuse("SLUICE_FAILPOINT", &text);
         };
         Some(Armed {

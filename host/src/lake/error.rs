@@ -126,7 +126,7 @@ pub enum LakeError {
     OtherKind {
         /// Location of the table.
         table: String,
-        /// What it was opened as: `bronze`, `facts` or `control`.
+        /// What it was opened as: `bronze`, `facts`, `control` or `quarantine`.
         kind: &'static str,
         /// The column that tells.
         column: &'static str,

@@ -18,13 +18,14 @@ use crate::report::Event;
 use crate::source::{
     ChangeReader, ChunkLimits, Poll, RangeLimits, RangePlan, ReadStats, SourceError, Wanted, plan_range, replay_times,
 };
-use crate::transform::Chain;
+use crate::transform::{Chain, Together};
 
-use super::omitted::Omitted;
 use super::open::{OpenTable, blocking};
 use super::publish::Committed;
+use super::quarantine::QuarantineLimit;
 use super::record::{Seen, Timing};
 use super::schema::Told;
+use super::staging::Staging;
 use super::tally::Tally;
 use super::{StreamError, millis};
 
@@ -236,35 +237,26 @@ impl OpenTable {
     ) -> Result<(FactsRow, Option<String>), StreamError> {
         // Before anything is read, whoever ran the stream before cannot commit any more.
         self.bronze.claim(self.checkpoint.fencing()).await?;
-        failpoint::pass(failpoint::BEFORE_READ);
-        let (sender, chunks) = mpsc::channel(CHUNKS_WAITING);
-        let reading = tokio::spawn(self.readers(planned, times)?.read(sender));
-        let staged = self.bronze.stage(planned.batch_id, planned.attempt).await?;
-        let staged = stage(Arc::clone(&self.chain), self.omitted.clone(), chunks, staged).await;
-        // The reader's error comes first: when it failed, the chunks just ended.
-        let (stats, read) = reading.await.map_err(|_| StreamError::Task {
-            doing: "reading change rows",
-        })?;
-        let (stats, (mut staged, tally)) = match (stats, staged) {
-            (Ok(stats), Ok(staged)) => (stats, staged),
-            (Err(error), Ok((files, _))) => {
-                files.abort().await;
-                return Err(error.into());
-            }
-            (_, Err(error)) => return Err(error),
-        };
+        let Transformed {
+            mut staged,
+            tally,
+            stats,
+            read,
+        } = self.transformed(planned, times).await?;
         timing.read = read.saturating_sub(stats.handing_over);
         let warning = tally
             .replaced
             .warning(&self.shape, &format!("batch {}", planned.batch_id));
         if tally.rows == 0 {
             staged.abort().await;
+            self.put_into_quarantine(planned, &tally).await?;
             let facts = self.facts_row(planned, &tally, stats, seen, timing);
             return Ok((facts, warning));
         }
         failpoint::pass(failpoint::BEFORE_FILES_STAGED);
         staged.finish().await?;
         failpoint::pass(failpoint::FILES_STAGED);
+        self.put_into_quarantine(planned, &tally).await?;
         let facts = self.facts_row(planned, &tally, stats, seen, timing);
         let metadata = self.user_metadata(planned, &facts);
         let committing = Instant::now();
@@ -286,6 +278,53 @@ impl OpenTable {
             })?,
         };
         Ok((facts, warning))
+    }
+
+    /// Reads, transforms and stages. Where a row for quarantine takes along rows of other chunks, the batch is gone through
+    /// once more with that known.
+    async fn transformed(&self, planned: &PlannedBatch, times: &Arc<CommitTimes>) -> Result<Transformed, StreamError> {
+        let mut known = Together::default();
+        loop {
+            failpoint::pass(failpoint::BEFORE_READ);
+            let (sender, chunks) = mpsc::channel(CHUNKS_WAITING);
+            let reading = tokio::spawn(self.readers(planned, times)?.read(sender));
+            let staged = self.bronze.stage(planned.batch_id, planned.attempt).await?;
+            let staging = Staging {
+                chain: Arc::clone(&self.chain),
+                omitted: self.omitted.clone(),
+                known: Arc::new(known.clone()),
+                limit: QuarantineLimit {
+                    most: self.settings.max_quarantined,
+                    table: self.instance().to_string(),
+                    batch: planned.batch_id.0,
+                },
+            };
+            let staged = staging.stage(chunks, staged).await;
+            // The reader's error comes first: when it failed, the chunks just ended.
+            let (stats, read) = reading.await.map_err(|_| StreamError::Task {
+                doing: "reading change rows",
+            })?;
+            let (stats, (staged, tally)) = match (stats, staged) {
+                (Ok(stats), Ok(staged)) => (stats, staged),
+                (Err(error), Ok((files, _))) => {
+                    files.abort().await;
+                    return Err(error.into());
+                }
+                (_, Err(error)) => return Err(error),
+            };
+            match tally.spread(&known) {
+                Some(spread) => known.add(spread),
+                None => {
+                    return Ok(Transformed {
+                        staged,
+                        tally,
+                        stats,
+                        read,
+                    });
+                }
+            }
+            staged.abort().await;
+        }
     }
 
     /// What reads the ranges of a plan.
@@ -424,53 +463,12 @@ impl<T> Drop for AbortOnDrop<T> {
     }
 }
 
-/// Transforms and stages chunks as they come, on threads for CPU work, while the next one is read.
-async fn stage(
-    transforms: Arc<Chain>,
-    omitted: Option<Arc<Omitted>>,
-    mut chunks: mpsc::Receiver<Chunk>,
-    mut staged: StagedFiles,
-) -> Result<(StagedFiles, Tally), StreamError> {
-    let mut tally = Tally::default();
-    while let Some(chunk) = chunks.recv().await {
-        failpoint::pass(failpoint::CHUNK_READ);
-        tally.replaced.add(&chunk.replaced);
-        let (transforms, omitted) = (Arc::clone(&transforms), omitted.clone());
-        let (files, outcome) = tokio::task::spawn_blocking(move || {
-            let mut staged = staged;
-            let outcome = transforms
-                .apply(&chunk.batch)
-                .map_err(StreamError::from)
-                .and_then(|applied| {
-                    failpoint::pass(failpoint::CHUNK_TRANSFORMED);
-                    match &omitted {
-                        Some(omitted) => {
-                            let batch = omitted.add_to(&applied, &chunk.omitted);
-                            staged.write(&batch.map_err(|error| LakeError::Internal(error.to_string()))?)?;
-                        }
-                        None => staged.write(&applied.batch)?,
-                    }
-                    Ok(applied)
-                });
-            (staged, outcome)
-        })
-        .await
-        .map_err(|_| StreamError::Task {
-            doing: "transforming and staging a chunk",
-        })?;
-        staged = files;
-        let noted = outcome.and_then(|applied| tally.note(&applied).map_err(misfit));
-        if let Err(error) = noted {
-            staged.abort().await;
-            return Err(error);
-        }
-    }
-    Ok((staged, tally))
-}
-
-/// A chunk that came out of the chain without a metadata column that it had.
-fn misfit(column: &str) -> StreamError {
-    LakeError::Internal(format!("a chunk lost its column {column} in the transforms")).into()
+/// The rows of a batch, staged.
+struct Transformed {
+    staged: StagedFiles,
+    tally: Tally,
+    stats: ReadStats,
+    read: Duration,
 }
 
 fn provenance_json(chain: &Chain) -> serde_json::Value {

@@ -119,6 +119,7 @@ impl OpenTable {
         self.summary.inserts += number(facts.inserts);
         self.summary.updates += number(facts.updates);
         self.summary.deletes += number(facts.deletes);
+        self.summary.quarantined += number(facts.rows_quarantined);
         self.summary.batches += u64::from(facts.rows > Some(0));
         Ok(record)
     }
@@ -133,6 +134,7 @@ impl OpenTable {
             inserts: number(facts.inserts),
             updates: number(facts.updates),
             deletes: number(facts.deletes),
+            quarantined: number(facts.rows_quarantined),
             end_lsn: record.end.lsn,
             end_commit_ts: record.end.commit_ts,
             delta_version: record.delta_version,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::checkpoint::{CheckpointError, StateError};
 use crate::error::{Classify, ErrorKind};
-use crate::identity::AppId;
+use crate::identity::{AppId, BatchId};
 use crate::lake::LakeError;
 use crate::lsn::Lsn;
 use crate::source::SourceError;
@@ -59,6 +59,34 @@ pub enum StreamError {
         /// The stream.
         app_id: AppId,
     },
+    /// The quarantine table has rows of a batch that the checkpoint does not know of.
+    #[error(
+        "{table} has rows of batch {batch} of app_id {app_id}, and the checkpoint has no such batch: the checkpoint is older than \
+         the table, or another stream's. put the checkpoint back, or, for a stream that begins anew, move the quarantine table \
+         away"
+    )]
+    QuarantineAhead {
+        /// The table.
+        table: String,
+        /// The stream.
+        app_id: AppId,
+        /// The batch.
+        batch: BatchId,
+    },
+    /// The same attempt at a batch would put other rows into quarantine than it did.
+    #[error(
+        "batch {batch} was to put {before} rows into quarantine, and {now} rows when it was transformed once more, or others: a \
+         component of this table gives other answers for the same rows. nothing of the batch is in bronze. mend the component \
+         (`sluice plugin test` finds what differs); with another component the batch is planned anew"
+    )]
+    QuarantineDiffers {
+        /// The batch.
+        batch: BatchId,
+        /// Rows that are in quarantine.
+        before: usize,
+        /// Rows that would be.
+        now: usize,
+    },
     /// Another process has the stream now.
     #[error(
         "{by} has taken this table over{}; the table stays with that process until it ends", match at_once {
@@ -111,7 +139,10 @@ impl Classify for StreamError {
             StreamError::Lake(error) => error.kind(),
             StreamError::Checkpoint(error) => error.kind(),
             StreamError::State(error) => error.kind(),
-            StreamError::TakenOver { .. } | StreamError::FactsUnnumbered { .. } => ErrorKind::State,
+            StreamError::TakenOver { .. }
+            | StreamError::FactsUnnumbered { .. }
+            | StreamError::QuarantineAhead { .. } => ErrorKind::State,
+            StreamError::QuarantineDiffers { .. } => ErrorKind::ComponentRefused,
             StreamError::TransformChanged { .. } => ErrorKind::Config,
             StreamError::Ddl { .. } | StreamError::TableChanged => ErrorKind::SchemaChanged,
             StreamError::Stopped => ErrorKind::Retryable,

@@ -135,6 +135,8 @@ mod tests {
         Applied {
             batch: RecordBatch::try_new(Arc::new(schema), vec![Arc::new(ids)]).unwrap(),
             filtered: 0,
+            quarantined: Vec::new(),
+            tied: Default::default(),
             elapsed: Duration::ZERO,
             origin,
         }

@@ -4,6 +4,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::Mutex;
+
 use crate::checkpoint::{
     Begin, Checkpoint, CheckpointError, CheckpointReader, CommitRecord, PlannedBatch, Resume, SourceSeen,
     StreamIdentity, expect_whole, reconcile,
@@ -17,7 +19,7 @@ use crate::lsn::{Lsn, Offset, UtcMicros};
 use crate::report::{Event, TableSummary};
 use crate::shape::TableShape;
 use crate::source::{ChangeReader, Poll, SourceTable, TablePoll, TableSource, check_history};
-use crate::transform::{Chain, OnError, OutputColumn, Route, TransformSpec};
+use crate::transform::{Chain, OutputColumn, Route, TransformSpec};
 use crate::verdict::{TableStatus, VerdictUpdate};
 
 use super::committed;
@@ -26,6 +28,7 @@ use super::omitted::Omitted;
 
 use super::position::{Bearings, FirstChange, Next};
 use super::publish::{Committed, Publisher};
+use super::quarantine::Quarantine;
 use super::{Shared, StreamError, millis, takeover};
 
 /// A table that is ready to stream.
@@ -45,6 +48,7 @@ pub(super) struct OpenTable {
     pub(super) bronze: BronzeTable,
     pub(super) checkpoint: Checkpoint,
     pub(super) publisher: Publisher,
+    pub(super) quarantine: Mutex<Quarantine>,
     /// The last commit that is accounted for, in bronze or as idle.
     pub(super) position: Option<Offset>,
     /// The last commit that the checkpoint knows of.
@@ -150,6 +154,7 @@ impl OpenTable {
             app_id: settings.app_id.clone(),
         })?;
         let finalized = verdicts.finalized_until(&settings.target.display().to_string()).await?;
+        let mut quarantine = Quarantine::open(settings).await?;
         let fenced = bronze.owner().await?;
         let (checkpoint, state, taken_over) = blocking(move || {
             let own = checkpoint.fencing();
@@ -185,7 +190,11 @@ impl OpenTable {
             Resume::Continue { next, .. } => (next, None),
             Resume::Replay { planned, .. } => (planned.batch_id, Some(*planned)),
         };
+        quarantine
+            .settle(&checkpoint, open_batch.as_ref().map(|planned| planned.batch_id))
+            .await?;
         Ok(OpenTable {
+            quarantine: Mutex::new(quarantine),
             publisher: Publisher::start(
                 Arc::clone(shared),
                 settings.capture_instance.clone(),
@@ -461,7 +470,12 @@ impl OpenTable {
             end,
             status,
             granularity: self.settings.granularity,
-            open_quarantined: None,
+            // Nobody holds it while a verdict is made: batches and verdicts of a stream come one after the other.
+            open_quarantined: self
+                .quarantine
+                .try_lock()
+                .ok()
+                .and_then(|quarantine| quarantine.open_count()),
         }
     }
 }
@@ -484,7 +498,7 @@ pub(crate) fn specs(settings: &TableSettings) -> Vec<TransformSpec> {
             memory_bytes: transform.memory_bytes,
             output_bytes: transform.output_bytes,
             deadline: transform.deadline,
-            on_error: OnError::Fail,
+            on_error: transform.on_error,
         })
         .collect()
 }

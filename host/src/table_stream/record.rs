@@ -118,7 +118,7 @@ impl OpenTable {
             transform_ms: ms(tally.transform),
             plan_ms: ms(timing.plan),
             commit_ms: ms(timing.commit),
-            rows_quarantined: Some(0),
+            rows_quarantined: count(tally.quarantined.len() as u64),
             rows_filtered: count(tally.filtered),
             host: Some(self.shared.host.clone()),
             ..FactsRow::default()

@@ -1,5 +1,6 @@
 //! What a batch's rows are, counted as they go to bronze.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use arrow::array::{Array, AsArray, RecordBatch};
@@ -9,7 +10,7 @@ use arrow::datatypes::{DataType, Int32Type, TimestampMicrosecondType};
 use super::replaced::Replaced;
 use crate::lsn::{Lsn, UtcMicros};
 use crate::shape::META_BEFORE;
-use crate::transform::Applied;
+use crate::transform::{Applied, Quarantined, Together};
 
 const START_LSN: usize = 1;
 const OPERATION: usize = 3;
@@ -24,6 +25,12 @@ pub(super) struct Tally {
     pub(super) deletes: u64,
     /// Rows that a transform left out.
     pub(super) filtered: u64,
+    /// Rows that go into quarantine, chunk by chunk.
+    pub(super) quarantined: Vec<Quarantined>,
+    /// What ties them to each other and to rows that may be in other chunks.
+    tied: Together,
+    /// Transactions at the edges of chunks, and in how many chunks each is.
+    at_edges: HashMap<Lsn, u32>,
     pub(super) replaced: Replaced,
     pub(super) first: Option<(Lsn, UtcMicros)>,
     pub(super) last: Option<(Lsn, UtcMicros)>,
@@ -31,11 +38,44 @@ pub(super) struct Tally {
 }
 
 impl Tally {
+    /// Notes where a chunk begins and ends, as it was read.
+    pub(super) fn note_edges(&mut self, batch: &RecordBatch) -> Result<(), &'static str> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let (first, last) = (commit_at(batch, 0)?.0, commit_at(batch, batch.num_rows() - 1)?.0);
+        *self.at_edges.entry(first).or_default() += 1;
+        if last != first {
+            *self.at_edges.entry(last).or_default() += 1;
+        }
+        Ok(())
+    }
+
+    /// What ties rows for quarantine to rows of other chunks and is not in `known` yet: these chunks have to be gone through
+    /// once more.
+    pub(super) fn spread(&self, known: &Together) -> Option<Together> {
+        let mut spread = self.tied.clone();
+        let parted = |lsn: &str| {
+            let lsn = lsn.parse::<Lsn>().ok();
+            lsn.and_then(|lsn| self.at_edges.get(&lsn))
+                .is_some_and(|chunks| *chunks > 1)
+        };
+        spread.retain(parted);
+        (!known.contains(&spread)).then_some(spread)
+    }
+
+    /// Rows that were read.
+    pub(super) fn read(&self) -> u64 {
+        self.rows + self.filtered + self.quarantined.len() as u64
+    }
+
     /// Adds a chunk. An error names the metadata column that is not what it has to be: a fault of sluice.
-    pub(super) fn note(&mut self, applied: &Applied) -> Result<(), &'static str> {
+    pub(super) fn note(&mut self, applied: Applied) -> Result<(), &'static str> {
         let batch = &applied.batch;
         self.rows += batch.num_rows() as u64;
         self.filtered += applied.filtered;
+        self.quarantined.extend(applied.quarantined);
+        self.tied.add(applied.tied);
         self.transform += applied.elapsed;
         if batch.num_rows() == 0 {
             return Ok(());
@@ -100,6 +140,8 @@ mod tests {
         Applied {
             batch: RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.to_vec()).unwrap(),
             filtered,
+            quarantined: Vec::new(),
+            tied: Default::default(),
             elapsed: Duration::ZERO,
             origin: None,
         }
@@ -109,10 +151,10 @@ mod tests {
     fn only_what_goes_to_bronze_counts() {
         let mut tally = Tally::default();
         // All of a chunk's rows left out: nothing has an LSN.
-        tally.note(&applied(&[], 7)).unwrap();
+        tally.note(applied(&[], 7)).unwrap();
         assert_eq!((tally.rows, tally.filtered, tally.first), (0, 7, None));
-        tally.note(&applied(&[(2, 2), (3, 3), (3, 4)], 1)).unwrap();
-        tally.note(&applied(&[(5, 1)], 0)).unwrap();
+        tally.note(applied(&[(2, 2), (3, 3), (3, 4)], 1)).unwrap();
+        tally.note(applied(&[(5, 1)], 0)).unwrap();
         assert_eq!(tally.rows, tally.inserts + 2 * tally.updates + tally.deletes);
         assert_eq!(
             (tally.inserts, tally.updates, tally.deletes, tally.filtered),

@@ -16,8 +16,9 @@ use super::leaks;
 use super::plan::Input;
 use super::provenance::{self, Provenance};
 use super::route::{Lineage, OutputColumn, SourceRoute, source_routes};
-use super::spec::TransformSpec;
-use super::step::Step;
+use super::spec::{OnError, TransformSpec};
+use super::step::{RejectedAt, Step};
+use super::together::{Ties, Together};
 use super::watch::Watch;
 use crate::shape::TableShape;
 
@@ -31,6 +32,9 @@ pub struct Chain {
     output_fields: Vec<FieldRef>,
     /// Positions of protected columns among the source's.
     protected: Vec<usize>,
+    /// Positions of the columns of the table's key, in its order.
+    key: Vec<usize>,
+    quarantines: bool,
     watch: Watch,
     provenance: Vec<Provenance>,
     digest: String,
@@ -43,11 +47,37 @@ pub struct Applied {
     pub batch: RecordBatch,
     /// Rows that the transforms dropped.
     pub filtered: u64,
+    /// Rows that go into quarantine and are not in `batch`, in their order.
+    pub quarantined: Vec<Quarantined>,
+    /// What ties them to rows of other chunks.
+    pub tied: Together,
     /// Wall time of the transforms, leak check included.
     pub elapsed: Duration,
     /// Which row of the chunk as it was read each row is; absent where none was dropped.
     pub origin: Option<Vec<u32>>,
 }
+
+/// A row that goes into quarantine. Nothing in it is a value of the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quarantined {
+    /// The instance that it was read from.
+    pub capture_instance: String,
+    /// Its commit LSN, in text form.
+    pub start_lsn: String,
+    /// Its order in the transaction; absent on rows of a snapshot.
+    pub seqval: Option<String>,
+    /// Its operation, as it was read.
+    pub operation: i32,
+    /// The column at fault, where there is one.
+    pub column: Option<String>,
+    /// Why, in the component's code, in one of sluice's, or [`WITH_ANOTHER`].
+    pub code: String,
+    /// Which of the chain's transforms could not transform it, from 0.
+    pub step: usize,
+}
+
+/// The code of a row that could be transformed, but goes along with one that could not.
+pub const WITH_ANOTHER: &str = "with-another-row";
 
 impl Chain {
     /// Opens the transforms of a table, each for what the one before it puts out. Columns that `protect` names (ignoring
@@ -96,6 +126,8 @@ impl Chain {
         let types_of_output: Vec<_> = output.iter().map(|column| column.data_type.clone()).collect();
         let watch = Watch::new(&types_of_protected, &types_of_output);
         let provenance: Vec<Provenance> = steps.iter().map(Step::provenance).collect();
+        let mut key: Vec<usize> = (0..inputs.len()).filter(|at| inputs[*at].key.is_some()).collect();
+        key.sort_by_key(|at| inputs[*at].key);
         Ok(Chain {
             table,
             source_names,
@@ -108,6 +140,8 @@ impl Chain {
             watch,
             output,
             protected,
+            key,
+            quarantines: specs.iter().any(|spec| spec.on_error == OnError::Quarantine),
             digest: provenance::digest(&provenance),
             provenance,
         })
@@ -139,16 +173,32 @@ impl Chain {
         components.into_iter().collect()
     }
 
-    /// Takes one chunk through all transforms. CPU bound; call it where blocking is allowed.
+    /// Whether rows can go into quarantine.
+    pub fn quarantines(&self) -> bool {
+        self.quarantines
+    }
+
+    /// Takes one chunk through all transforms, by itself. CPU bound; call it where blocking is allowed.
     ///
     /// # Errors
     /// On any error nothing of the chunk comes out.
     pub fn apply(&self, chunk: &RecordBatch) -> Result<Applied, TransformError> {
+        self.apply_among(chunk, &Together::default(), u64::MAX)
+    }
+
+    /// Takes one chunk of many through all transforms. Rows that `known` ties to a row of another chunk go into quarantine
+    /// with it. A component that fails on more than `most` rows stops the chunk.
+    ///
+    /// # Errors
+    /// On any error nothing of the chunk comes out.
+    pub fn apply_among(&self, chunk: &RecordBatch, known: &Together, most: u64) -> Result<Applied, TransformError> {
         let started = Instant::now();
         if self.steps.is_empty() {
             return Ok(Applied {
                 batch: chunk.clone(),
                 filtered: 0,
+                quarantined: Vec::new(),
+                tied: Together::default(),
                 elapsed: started.elapsed(),
                 origin: None,
             });
@@ -159,9 +209,15 @@ impl Chain {
             .iter()
             .map(|position| Arc::clone(&live.columns[*position]))
             .collect();
-        for step in &self.steps {
-            step.run(&mut live)?;
+        let mut rejected = Vec::new();
+        for (number, step) in self.steps.iter().enumerate() {
+            let left = most.saturating_sub(rejected.len() as u64);
+            rejected.extend(step.run(&mut live, left)?.into_iter().map(|row| (number, row)));
         }
+        let (quarantined, tied) = match rejected.is_empty() && known.is_empty() {
+            true => Default::default(),
+            false => self.quarantine(chunk, &mut live, rejected, known)?,
+        };
         let origin = live.origin.as_deref();
         let leak = leaks::find(&raw, &live.columns, origin).or_else(|| self.watch.find(&raw, &live.columns, origin));
         if let Some(leak) = leak {
@@ -172,14 +228,54 @@ impl Chain {
                 at: live.row_at(leak.row),
             });
         }
-        let filtered = (chunk.num_rows() - live.rows) as u64;
+        let filtered = (chunk.num_rows() - live.rows - quarantined.len()) as u64;
         let origin = live.origin.take();
         Ok(Applied {
             batch: self.assemble(live)?,
             filtered,
+            quarantined,
+            tied,
             elapsed: started.elapsed(),
             origin,
         })
+    }
+
+    /// Takes the rows out of `live` that go along with rejected ones. All that go into quarantine, and what ties them.
+    fn quarantine(
+        &self,
+        chunk: &RecordBatch,
+        live: &mut Chunk,
+        rejected: Vec<(usize, RejectedAt)>,
+        known: &Together,
+    ) -> Result<(Vec<Quarantined>, Together), TransformError> {
+        let quarantined = || -> Result<_, String> {
+            let read = Chunk::new(chunk, &self.inputs)?;
+            let ids = read.change_ids()?;
+            let keys: Vec<ArrayRef> = self.key.iter().map(|at| Arc::clone(&read.columns[*at])).collect();
+            let mut marked = vec![false; read.rows];
+            for (_, row) in &rejected {
+                marked[row.row as usize] = true;
+            }
+            let tied = Ties::new(&ids, &keys)?.close(&mut marked, known);
+            let first = rejected.iter().map(|(step, _)| *step).min();
+            let step = first.unwrap_or(self.steps.len() - 1);
+            let along = (0..live.rows)
+                .map(|row| live.read_as(row))
+                .filter(|row| marked[*row as usize])
+                .map(|row| {
+                    let reject = RejectedAt {
+                        row,
+                        column: None,
+                        code: WITH_ANOTHER.to_owned(),
+                    };
+                    (step, reject)
+                });
+            let mut rows: Vec<(usize, RejectedAt)> = along.chain(rejected).collect();
+            rows.sort_by_key(|(_, row)| row.row);
+            live.keep((0..live.rows).map(|row| !marked[live.read_as(row) as usize]).collect())?;
+            Ok((read.named(rows)?, tied))
+        };
+        quarantined().map_err(|reason| self.misfit(reason))
     }
 
     fn assemble(&self, chunk: Chunk) -> Result<RecordBatch, TransformError> {

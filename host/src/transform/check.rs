@@ -18,6 +18,8 @@ const MAX_CODE_BYTES: usize = 64;
 /// `_operation` of the row before an update, and of the row after it.
 const BEFORE_UPDATE: u8 = 3;
 const AFTER_UPDATE: u8 = 4;
+const DELETE: i32 = 1;
+const INSERT: i32 = 2;
 
 /// An answer that does not follow the contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,16 +134,45 @@ impl fmt::Display for Invalid {
     }
 }
 
-/// The rows that stay, one bit a row; `None` when all of them do. `same_change(i)` tells whether rows i and i + 1 have
-/// one `_start_lsn` and one `_seqval`.
+/// The rows that stay after a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// One bit a row.
+    pub(crate) rows: BooleanBuffer,
+    /// Rows that stay as another operation: what is left of an update of which one row was dropped.
+    pub(crate) turned: Vec<(usize, i32)>,
+}
+
+impl Kept {
+    /// All rows, as they are.
+    pub(crate) fn all(rows: usize) -> Kept {
+        Kept {
+            rows: BooleanBuffer::new_set(rows),
+            turned: Vec::new(),
+        }
+    }
+
+    /// Takes rows out.
+    pub(crate) fn take_out(&mut self, rows: impl Iterator<Item = usize>) {
+        let mut bits: Vec<bool> = self.rows.iter().collect();
+        for row in rows {
+            bits[row] = false;
+        }
+        self.rows = BooleanBuffer::from(bits);
+    }
+}
+
+/// The rows that stay; `None` when all of them do. `same_change(i)` tells whether rows i and i + 1 have one `_start_lsn`
+/// and one `_seqval`, `may_split` whether one row of an update may be dropped without the other.
 ///
 /// # Errors
-/// A bitmap of the wrong length, or one that drops one row of an update.
+/// A bitmap of the wrong length, or one that drops one row of an update where that is not allowed.
 pub(crate) fn kept_rows(
     dropped: Option<Vec<u8>>,
     operations: &[u8],
     same_change: impl Fn(usize) -> bool,
-) -> Result<Option<BooleanBuffer>, Invalid> {
+    may_split: bool,
+) -> Result<Option<Kept>, Invalid> {
     let rows = operations.len();
     let Some(dropped) = dropped else {
         return Ok(None);
@@ -158,36 +189,50 @@ pub(crate) fn kept_rows(
     if dropped.count_set_bits() == 0 {
         return Ok(None);
     }
+    let mut turned = Vec::new();
     for (row, pair) in operations.windows(2).enumerate() {
         if pair == [BEFORE_UPDATE, AFTER_UPDATE] && dropped.value(row) != dropped.value(row + 1) && same_change(row) {
-            return Err(What::SplitUpdate { row }.into());
+            match dropped.value(row) {
+                _ if !may_split => return Err(What::SplitUpdate { row }.into()),
+                true => turned.push((row + 1, INSERT)),
+                false => turned.push((row, DELETE)),
+            }
         }
     }
-    Ok(Some(!&dropped))
+    Ok(Some(Kept {
+        rows: !&dropped,
+        turned,
+    }))
 }
 
-/// The first rejected row, with a code and a column that are safe to show.
+/// A rejected row, with a column and a code that are safe to show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reject {
+    /// Position in the batch that the component was given.
+    pub(crate) row: usize,
+    pub(crate) column: Option<String>,
+    pub(crate) code: String,
+}
+
+/// The rejected rows in their order, each once: of several rejects of a row the first counts.
 ///
 /// # Errors
 /// A reject of a row that the batch does not have.
-pub(crate) fn first_reject(
-    rejects: &[wit::Reject],
-    rows: usize,
-    columns: &[&str],
-) -> Result<Option<(usize, String, String)>, Invalid> {
-    let in_batch = |row: u32| usize::try_from(row).ok().filter(|row| *row < rows);
-    if rejects.iter().any(|reject| in_batch(reject.row).is_none()) {
-        return Err(What::RejectRow { rows }.into());
-    }
-    let first = rejects.iter().min_by_key(|reject| reject.row);
-    Ok(first.and_then(|reject| {
-        let row = in_batch(reject.row)?;
-        Some((
-            row,
-            column(&reject.column, columns).to_owned(),
-            code(&reject.code).to_owned(),
-        ))
-    }))
+pub(crate) fn rejects(rejects: &[wit::Reject], rows: usize, columns: &[&str]) -> Result<Vec<Reject>, Invalid> {
+    let mut checked = rejects
+        .iter()
+        .map(|reject| {
+            let row = usize::try_from(reject.row).ok().filter(|row| *row < rows);
+            Ok(Reject {
+                row: row.ok_or(What::RejectRow { rows })?,
+                column: Some(column(&reject.column, columns).to_owned()),
+                code: code(&reject.code).to_owned(),
+            })
+        })
+        .collect::<Result<Vec<_>, Invalid>>()?;
+    checked.sort_by_key(|reject| reject.row);
+    checked.dedup_by_key(|reject| reject.row);
+    Ok(checked)
 }
 
 /// The code as it may be shown.
@@ -210,7 +255,12 @@ mod tests {
     use super::*;
 
     fn kept(dropped: Vec<u8>, operations: &[u8]) -> Result<Option<Vec<bool>>, Invalid> {
-        kept_rows(Some(dropped), operations, |_| true).map(|kept| kept.map(|kept| kept.iter().collect()))
+        kept_rows(Some(dropped), operations, |_| true, false).map(|kept| {
+            kept.map(|kept| {
+                assert_eq!(kept.turned, []);
+                kept.rows.iter().collect()
+            })
+        })
     }
 
     #[test]
@@ -226,8 +276,29 @@ mod tests {
             );
         }
         // Rows of different changes are no pair.
-        let apart = kept_rows(Some(vec![0b01]), &[3, 4], |_| false).unwrap().unwrap();
-        assert_eq!(apart.iter().collect::<Vec<_>>(), [false, true]);
+        for may_split in [false, true] {
+            let apart = kept_rows(Some(vec![0b01]), &[3, 4], |_| false, may_split)
+                .unwrap()
+                .unwrap();
+            assert_eq!(apart.rows.iter().collect::<Vec<_>>(), [false, true]);
+            assert_eq!(apart.turned, []);
+        }
+    }
+
+    #[test]
+    fn an_update_that_leaves_a_filter_is_a_delete_and_one_that_enters_it_an_insert() {
+        let split = |dropped| {
+            kept_rows(Some(vec![dropped]), &[2, 3, 4, 1], |_| true, true)
+                .unwrap()
+                .unwrap()
+        };
+        let left = split(0b0100);
+        assert_eq!(left.rows.iter().collect::<Vec<_>>(), [true, true, false, true]);
+        assert_eq!(left.turned, [(1, 1)]);
+        let entered = split(0b0010);
+        assert_eq!(entered.rows.iter().collect::<Vec<_>>(), [true, false, true, true]);
+        assert_eq!(entered.turned, [(2, 2)]);
+        assert_eq!(split(0b0110).turned, []);
     }
 
     #[test]
@@ -254,13 +325,32 @@ mod tests {
             reject(5, "email", "too-long"),
             reject(1, "anna@example.org", "Anna said"),
         ];
-        let (row, column, code) = first_reject(&rejects, 6, &["email"]).unwrap().unwrap();
-        assert_eq!((row, column.as_str(), code.as_str()), (1, UNKNOWN_COLUMN, INVALID_CODE));
+        let checked = super::rejects(&rejects, 6, &["email"]).unwrap();
+        let shown: Vec<_> = checked
+            .iter()
+            .map(|reject| (reject.row, reject.column.as_deref(), reject.code.as_str()))
+            .collect();
         assert_eq!(
-            first_reject(&rejects, 5, &["email"]).unwrap_err().what,
+            shown,
+            [(1, Some(UNKNOWN_COLUMN), INVALID_CODE), (5, Some("email"), "too-long")]
+        );
+        assert_eq!(
+            super::rejects(&rejects, 5, &["email"]).unwrap_err().what,
             What::RejectRow { rows: 5 }
         );
-        assert_eq!(first_reject(&[], 0, &[]).unwrap(), None);
+        assert_eq!(super::rejects(&[], 0, &[]).unwrap(), []);
+    }
+
+    #[test]
+    fn of_several_rejects_of_a_row_the_first_counts() {
+        let reject = |code: &str| wit::Reject {
+            row: 0,
+            column: "a".to_owned(),
+            code: code.to_owned(),
+        };
+        let checked = super::rejects(&[reject("one"), reject("two")], 1, &["a"]).unwrap();
+        assert_eq!(checked.len(), 1);
+        assert_eq!(checked[0].code, "one");
     }
 
     #[test]

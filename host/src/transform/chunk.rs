@@ -1,15 +1,22 @@
 //! A chunk on its way through a chain: six metadata columns that no component changes, and the columns that they do.
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, StringArray};
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int32Array, RecordBatch, StringArray, UInt64Array};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute;
 use arrow::datatypes::{DataType, FieldRef, Int32Type};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
+use super::chain::Quarantined;
+use super::check::Kept;
 use super::error::RowAt;
 use super::plan::Input;
+use super::step::RejectedAt;
 use crate::shape::META_BEFORE;
 
+const CAPTURE_INSTANCE: usize = 0;
 const START_LSN: usize = 1;
 const SEQVAL: usize = 2;
 const OPERATION: usize = 3;
@@ -128,6 +135,29 @@ impl Chunk {
         })
     }
 
+    /// Rejected rows of this chunk, which is as it was read, as quarantine names them.
+    pub(crate) fn named(&self, rejected: Vec<(usize, RejectedAt)>) -> Result<Vec<Quarantined>, String> {
+        let ids = self.change_ids()?;
+        let instances = self.meta_column(CAPTURE_INSTANCE)?;
+        let instances = instances
+            .as_string_opt::<i32>()
+            .ok_or("`_capture_instance` is not Utf8")?;
+        let operations = self.operations()?;
+        let named = rejected.into_iter().map(|(step, reject)| {
+            let row = reject.row as usize;
+            Quarantined {
+                capture_instance: instances.value(row).to_owned(),
+                start_lsn: ids.start_lsn.value(row).to_owned(),
+                seqval: ids.seqval.is_valid(row).then(|| ids.seqval.value(row).to_owned()),
+                operation: i32::from(operations[row]),
+                column: reject.column,
+                code: reject.code,
+                step,
+            }
+        });
+        Ok(named.collect())
+    }
+
     /// Where a row of this chunk was when it was read.
     pub(crate) fn row_at(&self, row: usize) -> RowAt {
         let lsn = self.change_ids().ok().and_then(|ids| {
@@ -143,12 +173,53 @@ impl Chunk {
         }
     }
 
-    /// Replaces the columns by those after a step, and takes out the rows that the step dropped.
-    pub(crate) fn advance(&mut self, columns: Vec<ArrayRef>, kept: Option<BooleanBuffer>) -> Result<(), String> {
+    /// Rows of this chunk as a chunk of their own, with buffers of their own: what a component is lent starts at 0.
+    pub(crate) fn part(&self, rows: Range<usize>) -> Result<Chunk, String> {
+        let indices: UInt64Array = rows.clone().map(|row| row as u64).collect();
+        let taken = |columns: &[ArrayRef]| -> Result<Vec<ArrayRef>, String> {
+            let take = |column: &ArrayRef| compute::take(column, &indices, None).map_err(|error| error.to_string());
+            columns.iter().map(take).collect()
+        };
+        Ok(Chunk {
+            rows: rows.len(),
+            meta: taken(&self.meta)?,
+            meta_fields: self.meta_fields.clone(),
+            columns: taken(&self.columns)?,
+            origin: Some(rows.map(|row| self.read_as(row)).collect()),
+        })
+    }
+
+    /// Which row of the chunk as it was read a row is.
+    pub(crate) fn read_as(&self, row: usize) -> u32 {
+        match &self.origin {
+            Some(origin) => origin[row],
+            // The contract counts rows in 32 bits, and a chunk with more never gets to a step.
+            None => row as u32,
+        }
+    }
+
+    /// Replaces the columns by those after a step, and takes out the rows that the step dropped. An update that keeps one of
+    /// its rows becomes a delete or an insert.
+    pub(crate) fn advance(&mut self, columns: Vec<ArrayRef>, kept: Option<Kept>) -> Result<(), String> {
         self.columns = columns;
-        let Some(kept) = kept else {
+        let Some(Kept { rows, turned }) = kept else {
             return Ok(());
         };
+        if !turned.is_empty() {
+            let operations = self.meta[OPERATION]
+                .as_primitive_opt::<Int32Type>()
+                .ok_or("`_operation` is not Int32")?;
+            let mut operations: Vec<Option<i32>> = operations.iter().collect();
+            for (row, operation) in turned {
+                operations[row] = Some(operation);
+            }
+            self.meta[OPERATION] = Arc::new(Int32Array::from(operations));
+        }
+        self.keep(rows)
+    }
+
+    /// Takes out the rows that are not kept.
+    pub(crate) fn keep(&mut self, kept: BooleanBuffer) -> Result<(), String> {
         let origin = match &self.origin {
             Some(origin) => kept.set_indices().map(|row| origin[row]).collect(),
             // The contract counts rows in 32 bits, and a chunk with more never gets here.
@@ -167,8 +238,8 @@ impl Chunk {
 /// What tells changes apart.
 #[derive(Debug)]
 pub(crate) struct ChangeIds {
-    start_lsn: StringArray,
-    seqval: StringArray,
+    pub(crate) start_lsn: StringArray,
+    pub(crate) seqval: StringArray,
 }
 
 impl ChangeIds {

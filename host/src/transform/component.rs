@@ -159,6 +159,11 @@ impl PluginError {
 }
 
 impl Compiled {
+    /// Whether it may drop one row of an update without the other.
+    pub(crate) fn splits_updates(&self) -> bool {
+        self.wit != "0.1.0"
+    }
+
     /// Checks and compiles `bytes`, which were read from `file`.
     pub(crate) fn new(
         engine: &wasmtime::Engine,

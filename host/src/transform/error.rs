@@ -54,6 +54,28 @@ pub enum TransformError {
         /// The row.
         at: RowAt,
     },
+    /// More rows of a batch than may.
+    #[error(
+        "table {table}: {rows} rows of batch {batch} cannot be transformed, and `max_quarantined` is {most}; the first is \
+         rejected with code `{code}`{}, LSN {lsn}. mend the component or its configuration, or raise `max_quarantined`",
+        column.as_ref().map(|column| format!(", column `{column}`")).unwrap_or_default()
+    )]
+    TooManyQuarantined {
+        /// Capture instance.
+        table: String,
+        /// The batch.
+        batch: i64,
+        /// How many rows it would be, as far as it was read.
+        rows: u64,
+        /// The limit, as the configuration has it.
+        most: String,
+        /// Why the first of them cannot be transformed.
+        code: String,
+        /// The column at fault.
+        column: Option<String>,
+        /// Its commit LSN.
+        lsn: String,
+    },
     /// The chunk is not what the chain was opened for. A fault of sluice.
     #[error("table {table}: the chunk does not fit its transforms: {reason}")]
     Chunk {
@@ -128,9 +150,6 @@ pub enum ConfigFault {
         /// Why, in the component's words (it has seen no data yet).
         reason: String,
     },
-    /// Quarantine is not there yet.
-    #[error("`on_error = \"quarantine\"` is not available yet; use \"fail\"")]
-    Quarantine,
 }
 
 /// What a component did that its batch is refused for.
@@ -190,6 +209,17 @@ pub enum Fault {
         /// How many rejects there were.
         count: usize,
     },
+    /// It cannot transform more rows than may go into quarantine.
+    #[error(
+        "more than {most} rows cannot be transformed, {}; mend the component or its configuration, or raise `max_quarantined`",
+        first_of(first.as_deref())
+    )]
+    TooMany {
+        /// The limit.
+        most: u64,
+        /// Why the first of them cannot.
+        first: Option<Box<Fault>>,
+    },
     /// It refused the whole batch.
     #[error("the component refused the batch with code `{code}`{}", place_of(column.as_deref(), at.as_ref()))]
     Failed {
@@ -240,8 +270,24 @@ impl Fault {
     pub(crate) fn condemns_instance(&self) -> bool {
         !matches!(
             self,
-            Fault::Deadline { .. } | Fault::Rejected { .. } | Fault::Failed { .. }
+            Fault::Deadline { .. } | Fault::Rejected { .. } | Fault::Failed { .. } | Fault::TooMany { .. }
         )
+    }
+
+    /// The code under which the rows that cause it go into quarantine; `None` where it is not for a row to cause it.
+    pub(crate) fn row_code(&self) -> Option<&str> {
+        match self {
+            Fault::Trap(_) => Some("trap"),
+            Fault::Memory { .. } => Some("memory-limit"),
+            Fault::Structure => Some("structure-limit"),
+            Fault::Output { .. } => Some("output-limit"),
+            Fault::Stack => Some("stack-limit"),
+            Fault::Unreadable | Fault::Invalid(_) => Some("invalid-answer"),
+            Fault::Failed { code, .. } | Fault::Rejected { code, .. } => Some(code),
+            // How long a call takes depends on the machine as well.
+            Fault::Deadline { .. } => None,
+            Fault::Signature | Fault::Plan(_) | Fault::PlanChanged | Fault::TooMany { .. } => None,
+        }
     }
 }
 
@@ -254,7 +300,9 @@ impl Classify for TransformError {
                 ..
             } => fault.kind(),
             TransformError::Config { .. } | TransformError::Table { .. } => ErrorKind::Config,
-            TransformError::Refused { .. } | TransformError::Leak { .. } => ErrorKind::ComponentRefused,
+            TransformError::Refused { .. }
+            | TransformError::Leak { .. }
+            | TransformError::TooManyQuarantined { .. } => ErrorKind::ComponentRefused,
         }
     }
 }
@@ -315,6 +363,13 @@ fn others(count: usize) -> String {
         0 | 1 => String::new(),
         2 => " (and one more row)".to_owned(),
         _ => format!(" (and {} more rows)", count - 1),
+    }
+}
+
+fn first_of(fault: Option<&Fault>) -> String {
+    match fault {
+        Some(fault) => format!("the first because of this: {fault}"),
+        None => "each for a reason of its own".to_owned(),
     }
 }
 

@@ -126,10 +126,17 @@ fn random_drops_and_rejects_are_refused_or_right() {
         let dropped = (0..len)
             .map(|_| rng.random::<u8>() & rng.random::<u8>() & rng.random::<u8>())
             .collect();
-        if let Ok(Some(kept)) = check::kept_rows(Some(dropped), &operations, |row| row + 1 < rows) {
-            assert_eq!(kept.len(), rows, "seed {seed}");
+        let may_split = rng.random();
+        if let Ok(Some(kept)) = check::kept_rows(Some(dropped), &operations, |row| row + 1 < rows, may_split) {
+            assert_eq!(kept.rows.len(), rows, "seed {seed}");
             for (row, pair) in operations.windows(2).enumerate() {
-                assert!(pair != [3, 4] || kept.value(row) == kept.value(row + 1), "seed {seed}");
+                let split = pair == [3, 4] && kept.rows.value(row) != kept.rows.value(row + 1);
+                assert!(may_split || !split, "seed {seed}");
+                let turned = kept
+                    .turned
+                    .iter()
+                    .any(|(at, _)| [row, row + 1].contains(at) && kept.rows.value(*at));
+                assert!(!split || turned, "seed {seed}");
             }
         }
         let rejects: Vec<wit::Reject> = (0..rng.random_range(0..4))
@@ -143,11 +150,14 @@ fn random_drops_and_rejects_are_refused_or_right() {
                 code: String::from_utf8_lossy(&bytes(rng, 8)).into_owned(),
             })
             .collect();
-        if let Ok(Some((row, column, code))) = check::first_reject(&rejects, rows, &["c"]) {
-            assert!(row < rows, "seed {seed}");
+        for reject in check::rejects(&rejects, rows, &["c"]).unwrap_or_default() {
+            assert!(reject.row < rows, "seed {seed}");
+            let column = reject.column.unwrap();
             assert!(column == "c" || column == check::UNKNOWN_COLUMN, "seed {seed}");
             assert!(
-                code.bytes()
+                reject
+                    .code
+                    .bytes()
                     .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-')),
                 "seed {seed}"
             );

@@ -2,7 +2,8 @@
 //!
 //! The way of a chunk: [`Chain::apply`] takes it apart (`chunk`), each `step` lends the columns that its component reads
 //! (`columns`), calls a fresh instance (`sandbox`, held to its `limits`), checks what came back (`check`, `columns`) and
-//! drops rows; at the end `leaks` looks for raw values of protected columns. Nothing that a component returned is used
+//! drops rows; where it fails, `bisect` finds the rows that it fails on, if they may go into quarantine, and `together` those
+//! that go along; at the end `leaks` looks for raw values of protected columns. Nothing that a component returned is used
 //! before it was checked, and on any error nothing comes out.
 //!
 //! The way of a component: `registry` finds its bytes, `component` refuses what it can by name and compiles the rest once
@@ -10,6 +11,7 @@
 //! people and for `protect`.
 
 mod bindings;
+mod bisect;
 mod chain;
 mod check;
 mod chunk;
@@ -35,9 +37,10 @@ mod spec;
 mod step;
 #[cfg(test)]
 mod tests;
+mod together;
 mod watch;
 
-pub use chain::{Applied, Chain};
+pub use chain::{Applied, Chain, Quarantined, WITH_ANOTHER};
 pub use check::{Invalid, What};
 pub use component::PluginError;
 pub use engine::Engine;
@@ -50,3 +53,4 @@ pub(crate) use provenance::digest_of;
 pub use registry::BuiltinComponent;
 pub use route::{OutputColumn, Route, SourceRoute};
 pub use spec::{OnError, TransformSpec};
+pub use together::Together;

@@ -21,18 +21,18 @@ pub struct TransformSpec {
     pub deadline: Duration,
     /// What the component may hand over in one call, in bytes.
     pub output_bytes: u64,
-    /// What happens when it rejects a row.
+    /// What happens when it cannot transform a row.
     pub on_error: OnError,
 }
 
-/// What happens to a batch with a rejected row.
+/// What happens to a batch with a row that cannot be transformed: because it is rejected, or because the component fails on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnError {
     /// The batch fails and the table stops.
     #[default]
     Fail,
-    /// The row goes to the quarantine table. Not available yet: a chain with it does not open.
+    /// The row goes to the quarantine table, and the others go on.
     Quarantine,
 }
 

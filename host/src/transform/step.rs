@@ -1,13 +1,13 @@
 //! One transform of an open chain: its plan, and how a chunk gets through it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, new_empty_array};
-use arrow::buffer::BooleanBuffer;
 
 use super::bindings::v0_1::exports::sluice::transform::transform as wit;
 use super::bindings::v0_1::sluice::transform::types;
-use super::check::{self, Invalid, What};
+use super::check::{self, Invalid, Kept, Reject, What};
 use super::chunk::Chunk;
 use super::columns::{self, WireColumn};
 use super::engine::{Engine, Plugin};
@@ -26,6 +26,8 @@ use crate::shape::{META_BEFORE, TableShape};
 const MAX_REASON_CHARS: usize = 500;
 /// Column names of an answer of `open` that are shown.
 const MAX_NAMES: usize = 100;
+/// Different codes of one answer that are shown.
+const MAX_CODES: usize = 100;
 /// A chunk is tried on so many instances before it is given up.
 const INSTANCES: usize = 2;
 
@@ -37,6 +39,7 @@ pub(crate) struct Step {
     grants: Arc<Grants>,
     label: Arc<str>,
     config: String,
+    on_error: OnError,
     table: OwnedTable,
     pub(crate) inputs: Vec<Input>,
     pub(crate) plan: Plan,
@@ -45,13 +48,16 @@ pub(crate) struct Step {
 }
 
 /// What a component makes of a chunk, checked.
-struct Answer {
-    columns: Vec<ArrayRef>,
-    kept: Option<BooleanBuffer>,
+pub(super) struct Answer {
+    /// The output columns, of all rows of the chunk; what stands in a rejected row means nothing.
+    pub(super) columns: Vec<ArrayRef>,
+    pub(super) kept: Option<Kept>,
+    /// In their order.
+    pub(super) rejects: Vec<Reject>,
 }
 
 /// Why there is no answer: the component's fault, or a chunk that is not what it should be.
-enum Failure {
+pub(super) enum Failure {
     Fault(Fault),
     Chunk(String),
 }
@@ -66,6 +72,15 @@ impl From<Invalid> for Failure {
     fn from(invalid: Invalid) -> Failure {
         Failure::Fault(Fault::Invalid(invalid))
     }
+}
+
+/// A row that goes into quarantine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RejectedAt {
+    /// Position in the chunk as it was read.
+    pub(crate) row: u32,
+    pub(crate) column: Option<String>,
+    pub(crate) code: String,
 }
 
 /// The parts of a table that a component is told, kept for every later `open`.
@@ -100,9 +115,6 @@ impl Step {
             place: place.clone(),
             fault,
         };
-        if spec.on_error == OnError::Quarantine {
-            return Err(config_fault(ConfigFault::Quarantine));
-        }
         let grants = ring.grant(&spec.keys).map_err(|key| {
             config_fault(ConfigFault::UnknownKey {
                 key,
@@ -156,6 +168,7 @@ impl Step {
             grants,
             label,
             config,
+            on_error: spec.on_error,
             table,
             inputs,
             plan,
@@ -180,18 +193,25 @@ impl Step {
         (compiled.sha256.clone(), Arc::clone(&compiled.bytes))
     }
 
-    /// Takes a chunk through this step. On an error the chunk is not to be used any more.
-    pub(crate) fn run(&self, chunk: &mut Chunk) -> Result<(), TransformError> {
+    /// Takes a chunk through this step. On an error the chunk is not to be used any more. What comes back are the rows that
+    /// go into quarantine, as they were read; the chunk no longer has them. They are at most `most`.
+    pub(crate) fn run(&self, chunk: &mut Chunk, most: u64) -> Result<Vec<RejectedAt>, TransformError> {
         let answer = if chunk.rows == 0 || !self.plan.needs_call() {
             Ok(Answer {
                 columns: self.arrange(chunk, self.empty_columns()),
                 kept: None,
+                rejects: Vec::new(),
             })
         } else {
-            self.call_with_retry(chunk)
+            match self.call_with_retry(chunk) {
+                Err(Failure::Fault(fault)) if self.quarantines() && fault.row_code().is_some() => {
+                    self.bisect(chunk, fault, most)
+                }
+                answer => answer,
+            }
         };
-        let advanced = answer.and_then(|answer| chunk.advance(answer.columns, answer.kept).map_err(Failure::Chunk));
-        advanced.map_err(|failure| match failure {
+        let taken = answer.and_then(|answer| self.take(chunk, answer, most));
+        taken.map_err(|failure| match failure {
             Failure::Fault(fault) => TransformError::Refused {
                 place: self.place.clone(),
                 fault,
@@ -203,7 +223,61 @@ impl Step {
         })
     }
 
-    fn call_with_retry(&self, chunk: &Chunk) -> Result<Answer, Failure> {
+    /// Replaces the chunk by the answer, without the rejected rows.
+    fn take(&self, chunk: &mut Chunk, answer: Answer, most: u64) -> Result<Vec<RejectedAt>, Failure> {
+        let Answer { columns, kept, rejects } = answer;
+        if rejects.len() as u64 > most {
+            let first = rejects
+                .first()
+                .map(|reject| Box::new(self.rejected(chunk, reject, rejects.len())));
+            return Err(Fault::TooMany { most, first }.into());
+        }
+        let rejected = rejects
+            .iter()
+            .map(|reject| RejectedAt {
+                row: chunk.read_as(reject.row),
+                column: reject.column.clone(),
+                code: reject.code.clone(),
+            })
+            .collect();
+        let kept = match rejects.is_empty() {
+            true => kept,
+            false => {
+                let mut kept = kept.unwrap_or_else(|| Kept::all(chunk.rows));
+                kept.take_out(rejects.iter().map(|reject| reject.row));
+                Some(kept)
+            }
+        };
+        chunk.advance(columns, kept).map_err(Failure::Chunk)?;
+        if !rejects.is_empty() {
+            // In a rejected row the promise did not have to hold.
+            for (output, column) in self.plan.outputs.iter().zip(&chunk.columns) {
+                let computed = matches!(output.from, plan::From::Computed { .. });
+                if computed && !output.nullable && column.null_count() > 0 {
+                    return Err(Invalid::new(&output.name, What::NullInNonNull).into());
+                }
+            }
+        }
+        Ok(rejected)
+    }
+
+    pub(super) fn quarantines(&self) -> bool {
+        self.on_error == OnError::Quarantine
+    }
+
+    fn rejected(&self, chunk: &Chunk, reject: &Reject, count: usize) -> Fault {
+        Fault::Rejected {
+            column: reject
+                .column
+                .clone()
+                .unwrap_or_else(|| check::UNKNOWN_COLUMN.to_owned()),
+            code: reject.code.clone(),
+            at: chunk.row_at(reject.row),
+            count,
+        }
+    }
+
+    pub(super) fn call_with_retry(&self, chunk: &Chunk) -> Result<Answer, Failure> {
         let mut attempt = 1;
         loop {
             match self.call(chunk) {
@@ -217,7 +291,7 @@ impl Step {
     }
 
     /// One fresh instance, from instantiation to a checked answer.
-    fn call(&self, chunk: &Chunk) -> Result<Answer, Failure> {
+    pub(super) fn call(&self, chunk: &Chunk) -> Result<Answer, Failure> {
         let rows = u32::try_from(chunk.rows).map_err(|_| Failure::Chunk("it has more than 2^32 rows".to_owned()))?;
         let operations = chunk.operations().map_err(Failure::Chunk)?;
         let read = self
@@ -259,15 +333,12 @@ impl Step {
     }
 
     fn check(&self, chunk: &Chunk, operations: &[u8], outcome: wit::Outcome) -> Result<Answer, Failure> {
-        let names = self.input_names();
-        if let Some((row, column, code)) = check::first_reject(&outcome.rejects, chunk.rows, &names)? {
-            return Err(Fault::Rejected {
-                column,
-                code: shown_code(chunk, &code),
-                at: chunk.row_at(row),
-                count: outcome.rejects.len(),
-            }
-            .into());
+        let mut rejects = check::rejects(&outcome.rejects, chunk.rows, &self.input_names())?;
+        withhold(chunk, &mut rejects);
+        if let Some(first) = rejects.first()
+            && !self.quarantines()
+        {
+            return Err(self.rejected(chunk, first, rejects.len()).into());
         }
         if outcome.columns.len() != self.plan.computed {
             let invalid = Invalid::from(What::ColumnCount {
@@ -280,19 +351,22 @@ impl Step {
             .computed()
             .zip(outcome.columns)
             .map(|(output, column)| {
-                columns::array(&output.name, column, &output.data_type, output.nullable, chunk.rows)
+                let nullable = output.nullable || !rejects.is_empty();
+                columns::array(&output.name, column, &output.data_type, nullable, chunk.rows)
             })
             .collect::<Result<Vec<_>, Invalid>>()?;
         let kept = match outcome.dropped {
             Some(dropped) => {
                 let ids = chunk.change_ids().map_err(Failure::Chunk)?;
-                check::kept_rows(Some(dropped), operations, |row| ids.same(row))?
+                let may_split = self.plugin.compiled.splits_updates();
+                check::kept_rows(Some(dropped), operations, |row| ids.same(row), may_split)?
             }
             None => None,
         };
         Ok(Answer {
             columns: self.arrange(chunk, computed),
             kept,
+            rejects,
         })
     }
 
@@ -311,7 +385,7 @@ impl Step {
     }
 
     /// The output columns in order: those that pass from the chunk, the others from `computed`.
-    fn arrange(&self, chunk: &Chunk, computed: Vec<ArrayRef>) -> Vec<ArrayRef> {
+    pub(super) fn arrange(&self, chunk: &Chunk, computed: Vec<ArrayRef>) -> Vec<ArrayRef> {
         let mut computed = computed.into_iter();
         self.plan
             .outputs
@@ -323,7 +397,7 @@ impl Step {
             .collect()
     }
 
-    fn computed(&self) -> impl Iterator<Item = &plan::Output> {
+    pub(super) fn computed(&self) -> impl Iterator<Item = &plan::Output> {
         self.plan
             .outputs
             .iter()
@@ -353,7 +427,6 @@ impl OwnedTable {
     }
 }
 
-/// The input columns as a component is told of them. Types without a place in the contract were refused before.
 /// A code as it may be shown. The alphabet of codes still spells many values, so one that the batch holds is withheld.
 fn shown_code(chunk: &Chunk, code: &str) -> String {
     let code = check::code(code);
@@ -364,6 +437,26 @@ fn shown_code(chunk: &Chunk, code: &str) -> String {
     }
 }
 
+/// The same for each code of many rejects.
+fn withhold(chunk: &Chunk, rejects: &mut [Reject]) {
+    let mut shown: BTreeMap<String, String> = BTreeMap::new();
+    for reject in rejects {
+        if !shown.contains_key(&reject.code) {
+            // To look through all values for each of thousands of codes would take longer than the deadline allows, and a
+            // component that has so many codes has put something else into them.
+            let safe = match shown.len() < MAX_CODES {
+                true => shown_code(chunk, &reject.code),
+                false => check::WITHHELD_CODE.to_owned(),
+            };
+            shown.insert(reject.code.clone(), safe);
+        }
+        if let Some(safe) = shown.get(&reject.code) {
+            reject.code.clone_from(safe);
+        }
+    }
+}
+
+/// The input columns as a component is told of them. Types without a place in the contract were refused before.
 fn fields(inputs: &[Input]) -> Vec<types::SourceField<'_>> {
     inputs
         .iter()

@@ -6,10 +6,6 @@ use crate::error::{Classify, ErrorKind};
 #[test]
 fn the_configuration_is_answered_in_words() {
     let bench = Bench::new(&["badguest", "mask", "upper"]);
-    let quarantine = TransformSpec {
-        on_error: OnError::Quarantine,
-        ..upper()
-    };
     let key = TransformSpec {
         keys: vec!["nope".into()],
         ..upper()
@@ -30,7 +26,6 @@ fn the_configuration_is_answered_in_words() {
             missing,
             "the configuration names column `nope`, which the table does not have",
         ),
-        (quarantine, "`on_error = \"quarantine\"` is not available yet"),
         (key, "there is no key `nope`; keys are `pii`"),
         (TransformSpec::new("nope"), "there is no plugin `nope` in "),
     ] {

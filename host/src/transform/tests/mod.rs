@@ -3,6 +3,7 @@
 mod chains;
 mod components;
 mod guide;
+mod quarantine;
 mod refusals;
 
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 //! with. One component, so that it is built once.
 //!
 //! `{"behave": "<name>"}`, the names being those of [`Behave`] in kebab case; `"bytes"` sets how much `huge-output`
-//! returns. Except where the name says otherwise the plan passes every column and adds one computed column, `made`,
+//! returns, and with `"on"` only a batch with that text in the column that is read is treated so, and others well. Except where the name says otherwise the plan passes every column and adds one computed column, `made`,
 //! of the type that the fault needs; the first text column of the table is read, if there is one.
 
 mod acts;
@@ -130,19 +130,21 @@ struct Config {
     behave: Behave,
     #[serde(default = "huge")]
     bytes: usize,
+    on: Option<String>,
 }
 
 /// The transform.
 pub struct BadGuest {
     behave: Behave,
     bytes: usize,
+    on: Option<String>,
     /// The column that is read; of a table without text, no name.
     read: String,
 }
 
 impl Transform for BadGuest {
     fn open(table: &Table, config: &str) -> Result<(Self, Plan), OpenError> {
-        let Config { behave, bytes } = sluice_plugin::config::parse(config)?;
+        let Config { behave, bytes, on } = sluice_plugin::config::parse(config)?;
         match behave {
             Behave::LoopInOpen => acts::spin(),
             Behave::TrapInOpen => acts::trap(),
@@ -151,11 +153,21 @@ impl Transform for BadGuest {
         }
         let plan = plans::plan(behave, table);
         let read = plan.reads.first().cloned().unwrap_or_default();
-        Ok((Self { behave, bytes, read }, plan))
+        let guest = Self {
+            behave,
+            bytes,
+            on,
+            read,
+        };
+        Ok((guest, plan))
     }
 
     fn apply(&mut self, batch: &Batch) -> Result<Outcome, ApplyError> {
-        match self.behave {
+        let behave = match &self.on {
+            Some(on) if !has(batch, on) => Behave::Well,
+            _ => self.behave,
+        };
+        match behave {
             Behave::Trap => acts::trap(),
             Behave::Panic => acts::panic_with(&first_value(batch)),
             Behave::Loop => acts::spin(),
@@ -170,8 +182,15 @@ impl Transform for BadGuest {
             Behave::Identity => return Ok(Outcome::of(batch.columns.clone())),
             _ => {}
         }
-        Ok(buffers::outcome(self.behave, batch, self.bytes, &self.read))
+        Ok(buffers::outcome(behave, batch, self.bytes, &self.read))
     }
+}
+
+/// Whether the text column that is read has a value.
+fn has(batch: &Batch, wanted: &str) -> bool {
+    batch
+        .utf8(0)
+        .is_ok_and(|values| values.iter().flatten().any(|value| value == wanted))
 }
 
 /// The first value of the text column that is read; what a message must not show.

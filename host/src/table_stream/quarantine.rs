@@ -1,0 +1,266 @@
+//! Rows that go into quarantine with their batch: how many may, and that they are there once, before bronze has the batch.
+
+use std::collections::BTreeSet;
+
+use crate::checkpoint::{Checkpoint, PlannedBatch};
+use crate::config::{MaxQuarantined, TableSettings};
+use crate::failpoint;
+use crate::identity::{AppId, BatchId};
+use crate::lsn::UtcMicros;
+use crate::quarantine::{AttemptAt, QuarantineRow, QuarantineTable, RowState, Written, location_of, open_rows};
+use crate::transform::{Chain, TransformError};
+
+use super::StreamError;
+use super::open::{OpenTable, blocking};
+use super::tally::Tally;
+
+/// How many rows of a batch may go into quarantine.
+pub(super) struct QuarantineLimit {
+    pub(super) most: MaxQuarantined,
+    /// For the error.
+    pub(super) table: String,
+    pub(super) batch: i64,
+}
+
+impl QuarantineLimit {
+    /// How many more may, as far as that is known before the batch is read.
+    pub(super) fn left(&self, tally: &Tally) -> u64 {
+        match self.most {
+            MaxQuarantined::Rows(most) => most.saturating_sub(tally.quarantined.len() as u64),
+            MaxQuarantined::Percent(_) => u64::MAX,
+        }
+    }
+
+    /// Fails when there are too many already.
+    pub(super) fn expect_so_far(&self, tally: &Tally) -> Result<(), StreamError> {
+        match self.most {
+            MaxQuarantined::Rows(most) if tally.quarantined.len() as u64 > most => self.refuse(tally),
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails when there are too many of the whole batch.
+    pub(super) fn expect_whole(&self, tally: &Tally) -> Result<(), StreamError> {
+        match self.most {
+            MaxQuarantined::Percent(most) if tally.quarantined.len() as f64 > most / 100.0 * tally.read() as f64 => {
+                self.refuse(tally)
+            }
+            _ => self.expect_so_far(tally),
+        }
+    }
+
+    fn refuse(&self, tally: &Tally) -> Result<(), StreamError> {
+        let Some(first) = tally.quarantined.first() else {
+            return Ok(());
+        };
+        Err(TransformError::TooManyQuarantined {
+            table: self.table.clone(),
+            batch: self.batch,
+            rows: tally.quarantined.len() as u64,
+            most: self.most.to_string(),
+            code: first.code.clone(),
+            column: first.column.clone(),
+            lsn: first.start_lsn.clone(),
+        }
+        .into())
+    }
+}
+
+/// The quarantine table of a stream, and what this process knows of it.
+pub(super) struct Quarantine {
+    location: String,
+    app_id: AppId,
+    /// Absent until the first row.
+    table: Option<QuarantineTable>,
+    /// The newest attempt that has rows.
+    newest: Option<AttemptAt>,
+    /// Rows that are open.
+    open: usize,
+}
+
+impl Quarantine {
+    /// Looks for the table and what is in it.
+    pub(super) async fn open(settings: &TableSettings) -> Result<Quarantine, StreamError> {
+        let location = location_of(&settings.target.display().to_string());
+        let mut quarantine = Quarantine {
+            table: QuarantineTable::open(&location, &settings.app_id).await?,
+            location,
+            app_id: settings.app_id.clone(),
+            newest: None,
+            open: 0,
+        };
+        quarantine.look().await?;
+        Ok(quarantine)
+    }
+
+    /// Rows that are open; absent while there is no table.
+    pub(super) fn open_count(&self) -> Option<i64> {
+        self.table.as_ref()?;
+        i64::try_from(self.open).ok()
+    }
+
+    async fn look(&mut self) -> Result<Vec<QuarantineRow>, StreamError> {
+        let Some(table) = &mut self.table else {
+            return Ok(Vec::new());
+        };
+        self.newest = table.newest().await?;
+        let rows = table.rows().await?;
+        self.open = open_rows(&rows).len();
+        Ok(rows)
+    }
+
+    /// Voids attempts whose batch became something else: another attempt, or closed without rows. `open` is the batch that is
+    /// still to be done.
+    pub(super) async fn settle(&mut self, checkpoint: &Checkpoint, open: Option<BatchId>) -> Result<(), StreamError> {
+        let rows = self.look().await?;
+        let Some(newest) = self.newest.filter(|newest| Some(newest.batch) != open) else {
+            return Ok(());
+        };
+        let reading = checkpoint.clone();
+        let before = BatchId(newest.batch.0 - 1);
+        let later = blocking(move || reading.reader().commits_after(Some(before))).await?;
+        // What the checkpoint no longer has was settled when the batch after it began.
+        let Some(record) = later.iter().find(|record| record.batch_id == newest.batch) else {
+            let ahead = later.is_empty();
+            return match ahead {
+                true => Err(StreamError::QuarantineAhead {
+                    table: self.location.clone(),
+                    app_id: self.app_id.clone(),
+                    batch: newest.batch,
+                }),
+                false => Ok(()),
+            };
+        };
+        self.void(&rows, newest.batch, |attempt| attempt != record.attempt)
+            .await
+    }
+
+    /// Voids the attempts at a batch that are not what became of it.
+    async fn void(
+        &mut self,
+        rows: &[QuarantineRow],
+        batch: BatchId,
+        is_void: impl Fn(u32) -> bool,
+    ) -> Result<(), StreamError> {
+        let of = |state: RowState| -> BTreeSet<AttemptAt> {
+            let rows = rows.iter().filter(|row| row.batch_id == batch.0);
+            rows.filter(|row| (row.state == RowState::Void) == (state == RowState::Void))
+                .map(QuarantineRow::at)
+                .collect()
+        };
+        let void: BTreeSet<AttemptAt> = of(RowState::Open)
+            .difference(&of(RowState::Void))
+            .filter(|at| is_void(at.attempt))
+            .copied()
+            .collect();
+        if let (Some(table), false) = (&mut self.table, void.is_empty()) {
+            table.void(&void).await?;
+            self.look().await?;
+        }
+        Ok(())
+    }
+
+    /// Writes the rows of an attempt at a batch, once. What other attempts at it wrote counts for nothing from here on.
+    async fn put(&mut self, at: AttemptAt, rows: Vec<QuarantineRow>) -> Result<(), StreamError> {
+        let touched = self.newest.is_some_and(|newest| newest.batch == at.batch);
+        if rows.is_empty() && !touched {
+            return Ok(());
+        }
+        if touched {
+            let there = self.look().await?;
+            self.void(&there, at.batch, |attempt| attempt < at.attempt).await?;
+            let before: Vec<QuarantineRow> = there.into_iter().filter(|row| row.at() == at).collect();
+            if !before.is_empty() || self.newest == Some(at) {
+                return self.expect_same(at, &before, &rows);
+            }
+        }
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let table = match &mut self.table {
+            Some(table) => table,
+            None => self
+                .table
+                .insert(QuarantineTable::open_or_create(&self.location, &self.app_id).await?),
+        };
+        match table.put(at, &rows).await? {
+            Written::Now => {
+                self.look().await?;
+                Ok(())
+            }
+            Written::Before => {
+                let there = self.look().await?;
+                let before: Vec<QuarantineRow> = there.into_iter().filter(|row| row.at() == at).collect();
+                self.expect_same(at, &before, &rows)
+            }
+            Written::Passed(there) => Err(StreamError::QuarantineAhead {
+                table: self.location.clone(),
+                app_id: self.app_id.clone(),
+                batch: there.batch,
+            }),
+        }
+    }
+
+    /// The same attempt rejects the same rows: else the component answers differently for the same input, and rows would be
+    /// neither in bronze nor in quarantine.
+    fn expect_same(&self, at: AttemptAt, there: &[QuarantineRow], rows: &[QuarantineRow]) -> Result<(), StreamError> {
+        let sorted = |rows: &[QuarantineRow]| {
+            let mut rows = rows.to_vec();
+            rows.sort_by(|a, b| (&a.start_lsn, &a.seqval, a.operation).cmp(&(&b.start_lsn, &b.seqval, b.operation)));
+            rows
+        };
+        let (there, rows) = (sorted(there), sorted(rows));
+        let same = there.len() == rows.len() && there.iter().zip(&rows).all(|(a, b)| a.says_the_same(b));
+        match same {
+            true => Ok(()),
+            false => Err(StreamError::QuarantineDiffers {
+                batch: at.batch,
+                before: there.len(),
+                now: rows.len(),
+            }),
+        }
+    }
+}
+
+impl OpenTable {
+    /// Puts the rows of the batch that could not be transformed into quarantine.
+    pub(super) async fn put_into_quarantine(&self, planned: &PlannedBatch, tally: &Tally) -> Result<(), StreamError> {
+        let at = AttemptAt {
+            batch: planned.batch_id,
+            attempt: planned.attempt,
+        };
+        let rows = rows_of(&self.chain, &self.settings.app_id, at, tally);
+        let is_any = !rows.is_empty();
+        self.quarantine.lock().await.put(at, rows).await?;
+        if is_any {
+            failpoint::pass(failpoint::AFTER_QUARANTINE);
+        }
+        Ok(())
+    }
+}
+
+fn rows_of(chain: &Chain, app_id: &AppId, at: AttemptAt, tally: &Tally) -> Vec<QuarantineRow> {
+    let now = UtcMicros::now();
+    tally
+        .quarantined
+        .iter()
+        .map(|row| {
+            let provenance = chain.provenance().get(row.step);
+            QuarantineRow {
+                app_id: app_id.0.clone(),
+                batch_id: at.batch.0,
+                attempt: i32::try_from(at.attempt).unwrap_or(i32::MAX),
+                start_lsn: Some(row.start_lsn.clone()),
+                seqval: row.seqval.clone(),
+                operation: Some(row.operation),
+                column: row.column.clone(),
+                code: Some(row.code.clone()),
+                plugin: provenance.map(super::plugin_name),
+                sha256: provenance.map(|step| step.sha256.clone()),
+                quarantined_at: Some(now),
+                state: RowState::Open,
+                capture_instance: Some(row.capture_instance.clone()),
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,169 @@
+//! Which rows of a chunk does a component fail on? The chunk is halved, and halved again, until each part either gets an
+//! answer or is a single change that does not. A component answers for each row by itself, so the parts make up the
+//! answer of the whole.
+
+use std::ops::Range;
+
+use arrow::array::{ArrayRef, new_null_array};
+use arrow::compute::concat;
+
+use super::check::{Kept, Reject};
+use super::chunk::Chunk;
+use super::error::Fault;
+use super::step::{Answer, Failure, Step};
+
+/// The answer for the parts so far.
+struct Parts {
+    /// The output columns of each part, in order.
+    columns: Vec<Vec<ArrayRef>>,
+    kept: Vec<bool>,
+    turned: Vec<(usize, i32)>,
+    rejects: Vec<Reject>,
+    all_kept: bool,
+}
+
+impl Step {
+    /// The answer for a chunk as a whole of which the component fails with `fault`. Fails as soon as more than `most` rows
+    /// would be rejected, and with whatever is not for a row to cause.
+    pub(super) fn bisect(&self, chunk: &Chunk, fault: Fault, most: u64) -> Result<Answer, Failure> {
+        let ids = chunk.change_ids().map_err(Failure::Chunk)?;
+        let mut parts = Parts {
+            columns: Vec::new(),
+            kept: Vec::with_capacity(chunk.rows),
+            turned: Vec::new(),
+            rejects: Vec::new(),
+            all_kept: true,
+        };
+        // What is still to be done, the next part last, and why it is not to be tried as it is.
+        let mut pending: Vec<(Range<usize>, Option<Fault>)> = vec![(0..chunk.rows, Some(fault))];
+        while let Some((range, fault)) = pending.pop() {
+            let part = chunk.part(range.clone()).map_err(Failure::Chunk)?;
+            let middle = middle(&range, |row| ids.same(row));
+            let fault = match (fault, middle) {
+                (Some(fault), _) => fault,
+                (None, middle) => {
+                    let answer = match middle {
+                        Some(_) => self.call(&part),
+                        None => self.call_with_retry(&part),
+                    };
+                    match answer {
+                        Ok(answer) => {
+                            parts.add(&range, answer);
+                            continue;
+                        }
+                        Err(Failure::Fault(fault)) if fault.row_code().is_some() => fault,
+                        Err(failure) => return Err(failure),
+                    }
+                }
+            };
+            match middle {
+                Some(middle) => {
+                    pending.push((middle..range.end, None));
+                    pending.push((range.start..middle, None));
+                }
+                None => {
+                    parts.reject(&range, &fault, self.nothing(&part));
+                    if parts.rejects.len() as u64 > most {
+                        return Err(Fault::TooMany {
+                            most,
+                            first: Some(Box::new(fault)),
+                        }
+                        .into());
+                    }
+                }
+            }
+        }
+        parts.answer()
+    }
+
+    /// Output columns for rows that have none.
+    fn nothing(&self, part: &Chunk) -> Vec<ArrayRef> {
+        let computed = self
+            .computed()
+            .map(|output| new_null_array(&output.data_type, part.rows));
+        self.arrange(part, computed.collect())
+    }
+}
+
+/// Where to cut; `None` where it is one change. The two rows of an update stay together.
+fn middle(range: &Range<usize>, same: impl Fn(usize) -> bool) -> Option<usize> {
+    let middle = range.start + range.len() / 2;
+    let before = (range.start + 1..=middle).rev().find(|cut| !same(cut - 1));
+    before.or_else(|| (middle + 1..range.end).find(|cut| !same(cut - 1)))
+}
+
+impl Parts {
+    fn add(&mut self, range: &Range<usize>, answer: Answer) {
+        let Answer { columns, kept, rejects } = answer;
+        self.columns.push(columns);
+        match kept {
+            Some(Kept { rows, turned }) => {
+                self.all_kept = false;
+                self.kept.extend(rows.iter());
+                self.turned.extend(
+                    turned
+                        .into_iter()
+                        .map(|(row, operation)| (range.start + row, operation)),
+                );
+            }
+            None => self.kept.resize(range.end, true),
+        }
+        self.rejects.extend(rejects.into_iter().map(|reject| Reject {
+            row: range.start + reject.row,
+            ..reject
+        }));
+    }
+
+    fn reject(&mut self, range: &Range<usize>, fault: &Fault, columns: Vec<ArrayRef>) {
+        self.columns.push(columns);
+        self.kept.resize(range.end, true);
+        let column = match fault {
+            Fault::Failed { column, .. } => column.clone(),
+            _ => None,
+        };
+        let code = fault.row_code().unwrap_or_default();
+        self.rejects.extend(range.clone().map(|row| Reject {
+            row,
+            column: column.clone(),
+            code: code.to_owned(),
+        }));
+    }
+
+    fn answer(self) -> Result<Answer, Failure> {
+        let width = self.columns.first().map_or(0, Vec::len);
+        let columns = (0..width)
+            .map(|at| {
+                let pieces: Vec<_> = self.columns.iter().map(|part| part[at].as_ref()).collect();
+                concat(&pieces).map_err(|error| Failure::Chunk(error.to_string()))
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Answer {
+            columns,
+            kept: (!self.all_kept).then(|| Kept {
+                rows: self.kept.into(),
+                turned: self.turned,
+            }),
+            rejects: self.rejects,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_never_parts_the_rows_of_one_change() {
+        let apart = |_| false;
+        assert_eq!(middle(&(0..10), apart), Some(5));
+        assert_eq!(middle(&(4..5), apart), None);
+        assert_eq!(middle(&(4..6), apart), Some(5));
+        // Rows 4 and 5 are one change.
+        let pair = |row| row == 4;
+        assert_eq!(middle(&(0..10), pair), Some(4));
+        assert_eq!(middle(&(4..6), pair), None);
+        assert_eq!(middle(&(4..7), pair), Some(6));
+        // All are.
+        assert_eq!(middle(&(0..9), |_| true), None);
+    }
+}

@@ -1,0 +1,211 @@
+//! Rows that cannot be transformed, where they may go into quarantine.
+
+use std::time::Duration;
+
+use super::*;
+
+fn quarantining(spec: TransformSpec) -> TransformSpec {
+    TransformSpec {
+        on_error: OnError::Quarantine,
+        ..spec
+    }
+}
+
+/// Casts `name` to a number, which rejects every name that is none.
+fn number() -> TransformSpec {
+    with_config("map", serde_json::json!({ "columns": { "name": { "cast": "int" } } }))
+}
+
+/// Does what `behave` says for a batch with the name `bad`, and passes every other batch.
+fn on_bad(behave: &str) -> TransformSpec {
+    quarantining(with_config(
+        "badguest",
+        serde_json::json!({ "behave": behave, "on": "bad" }),
+    ))
+}
+
+/// `(row as it was read, column, code)`, and the ids that are left.
+fn outcome(applied: &Applied) -> (Vec<(String, Option<&str>, &str)>, Vec<i32>) {
+    let rows = applied.quarantined.iter();
+    let quarantined = rows
+        .map(|row| (row.start_lsn[20..].to_owned(), row.column.as_deref(), row.code.as_str()))
+        .collect();
+    let ids = applied.batch.column_by_name("id").unwrap().as_primitive::<Int32Type>();
+    (quarantined, ids.values().to_vec())
+}
+
+fn at(lsn: &str, column: Option<&'static str>, code: &'static str) -> (String, Option<&'static str>, &'static str) {
+    (lsn.to_owned(), column, code)
+}
+
+#[test]
+fn rejected_rows_go_and_the_others_stay() {
+    let bench = Bench::new(&["map"]);
+    let chain = bench.open(&[quarantining(number())], &[]).unwrap();
+    let names = vec![Some("1"), Some("x"), None, Some("4")];
+    let applied = chain.apply(&people_batch(&[2, 2, 2, 1], names.clone())).unwrap();
+    let (quarantined, ids) = outcome(&applied);
+    assert_eq!(quarantined, [at("02", Some("name"), "cast-invalid")]);
+    assert_eq!(ids, [0, 2, 3]);
+    assert_eq!((applied.filtered, applied.origin), (0, Some(vec![0, 2, 3])));
+    let row = &applied.quarantined[0];
+    assert_eq!(
+        (row.capture_instance.as_str(), row.operation, row.step),
+        ("dbo_people", 2, 0)
+    );
+    assert_eq!(row.seqval.as_deref(), Some("0x00000000000000000002"));
+    assert!(applied.tied != Together::default());
+    // Without quarantine the batch fails, as it does by default.
+    let chain = bench.open(&[number()], &[]).unwrap();
+    let error = chain
+        .apply(&people_batch(&[2, 2, 2, 1], names))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains(
+            "column `name`, row 1 of the chunk (LSN 0x00000000000000000002): rejected with code `cast-invalid`"
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn both_rows_of_an_update_go_and_so_does_what_a_later_transform_had_dropped() {
+    let bench = Bench::new(&["map", "badguest"]);
+    let chain = bench.open(&[quarantining(number())], &[]).unwrap();
+    let updates = people_batch(
+        &[3, 4, 3, 4, 2],
+        vec![Some("1"), Some("x"), Some("3"), Some("4"), Some("5")],
+    );
+    let (quarantined, ids) = outcome(&chain.apply(&updates).unwrap());
+    assert_eq!(
+        quarantined,
+        [at("01", None, WITH_ANOTHER), at("01", Some("name"), "cast-invalid")]
+    );
+    assert_eq!(ids, [2, 3, 4]);
+}
+
+#[test]
+fn rows_of_one_key_in_one_transaction_go_together() {
+    let bench = Bench::new(&["map"]);
+    let chain = bench.open(&[quarantining(number())], &[]).unwrap();
+    // Row 0 is deleted and inserted again, in one transaction with row 1; row 0 of another transaction is another matter.
+    let rows = people_batch(&[1, 2, 2, 2], vec![Some("1"), Some("2"), Some("x"), Some("x")]);
+    let lsns: ArrayRef = Arc::new(StringArray::from(vec!["a", "a", "a", "b"]));
+    let ids: ArrayRef = Arc::new(Int32Array::from(vec![0, 1, 0, 7]));
+    let mut columns = rows.columns().to_vec();
+    (columns[1], columns[6]) = (lsns, ids);
+    let rows = RecordBatch::try_new(rows.schema(), columns).unwrap();
+    let applied = chain.apply(&rows).unwrap();
+    let codes: Vec<_> = applied
+        .quarantined
+        .iter()
+        .map(|row| (row.start_lsn.as_str(), row.operation, row.code.as_str()))
+        .collect();
+    assert_eq!(
+        codes,
+        [
+            ("a", 1, WITH_ANOTHER),
+            ("a", 2, "cast-invalid"),
+            ("b", 2, "cast-invalid")
+        ]
+    );
+    // In another chunk of the transaction the key goes along, when that is known.
+    let later = people_batch(&[2, 2], vec![Some("1"), Some("2")]);
+    let mut columns = later.columns().to_vec();
+    columns[1] = Arc::new(StringArray::from(vec!["a", "a"]));
+    let later = RecordBatch::try_new(later.schema(), columns).unwrap();
+    let applied = chain.apply_among(&later, &applied.tied, u64::MAX).unwrap();
+    assert_eq!(outcome(&applied).1, [1]);
+    assert_eq!(applied.quarantined[0].code, WITH_ANOTHER);
+}
+
+#[test]
+fn the_rows_that_a_component_fails_on_are_found() {
+    let bench = Bench::new(&["badguest"]);
+    let names = |bad: &[usize]| {
+        let names = (0..50).map(|row| Some(if bad.contains(&row) { "bad" } else { "good" }));
+        people_batch(&[2; 50], names.collect())
+    };
+    for (behave, code) in [
+        ("trap", "trap"),
+        ("recurse", "stack-limit"),
+        ("short-column", "invalid-answer"),
+        ("error-with-secret", "invalid-code"),
+    ] {
+        let chain = bench.open(&[on_bad(behave)], &[]).unwrap();
+        let applied = chain.apply(&names(&[7, 8, 49])).unwrap();
+        let (quarantined, ids) = outcome(&applied);
+        let found: Vec<_> = quarantined.iter().map(|(lsn, _, code)| (lsn.as_str(), *code)).collect();
+        assert_eq!(found, [("08", code), ("09", code), ("32", code)], "{behave}");
+        assert_eq!(ids.len(), 47);
+        // The answer of the parts is that of the whole.
+        let whole = chain.apply(&names(&[])).unwrap();
+        let left = arrow::compute::concat_batches(
+            &whole.batch.schema(),
+            &[whole.batch.slice(0, 7), whole.batch.slice(9, 40)],
+        )
+        .unwrap();
+        assert_eq!(texts(&applied.batch, "made"), texts(&left, "made"));
+        assert_eq!(applied.batch.column_by_name("id"), left.column_by_name("id"));
+    }
+}
+
+#[test]
+fn a_deadline_stops_the_table_whatever_is_said_of_errors() {
+    let bench = Bench::new(&["badguest"]);
+    let spec = TransformSpec {
+        deadline: Duration::from_millis(200),
+        ..on_bad("loop")
+    };
+    let chain = bench.open(&[spec], &[]).unwrap();
+    let error = chain
+        .apply(&people_batch(&[2, 2], vec![Some("bad"), Some("good")]))
+        .unwrap_err();
+    assert!(
+        matches!(
+            error,
+            TransformError::Refused {
+                fault: Fault::Deadline { .. },
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_component_that_fails_on_too_many_rows_stops_before_it_is_asked_for_each() {
+    let bench = Bench::new(&["badguest"]);
+    let chain = bench.open(&[on_bad("trap")], &[]).unwrap();
+    let all_bad = people_batch(&[2; 50], vec![Some("bad"); 50]);
+    let error = chain
+        .apply_among(&all_bad, &Together::default(), 3)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("more than 3 rows cannot be transformed, the first because of this: the component trapped"),
+        "{error}"
+    );
+    assert!(error.contains("max_quarantined"), "{error}");
+}
+
+#[test]
+fn a_leak_is_no_reason_for_quarantine() {
+    let bench = Bench::new(&["badguest", "map"]);
+    let drop = with_config("map", serde_json::json!({ "columns": { "name": { "drop": true } } }));
+    let chain = bench.open(&[quarantining(bad("leak")), drop], &["name"]).unwrap();
+    let error = chain.apply(&four()).unwrap_err();
+    assert!(matches!(error, TransformError::Leak { .. }), "{error}");
+}
+
+#[test]
+fn an_update_that_crosses_a_filter_becomes_a_delete_or_an_insert() {
+    let bench = Bench::new(&["badguest"]);
+    let chain = bench.open(&[bad("split-update")], &[]).unwrap();
+    // Its first row is dropped, as if it had not been of the rows that are kept.
+    let applied = chain.apply(&four()).unwrap();
+    let operations = applied.batch.column(3).as_primitive::<Int32Type>();
+    assert_eq!(operations.values(), &[2, 2, 1]);
+    assert_eq!((applied.filtered, applied.origin), (1, Some(vec![0, 2, 3])));
+}
