@@ -16,15 +16,17 @@ use crate::identity::{CaptureInstance, host_id};
 use crate::lake::LakeError;
 use crate::report::{Event, TableSummary};
 use crate::source::{AskPool, Catalog, Poller, SourceError, StreamPool, persist};
-use crate::table_stream::{FactsHub, Hosts, Shared, StreamError, run_table};
+use crate::table_stream::{FactsHub, Hosts, Purpose, Shared, StreamError, run_table};
 use crate::transform::{Engine, KeyError, KeyRing, TransformError};
 use crate::verdict::ControlTable;
 
 /// How to start.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct StartOptions {
     /// Every table catches up to where the source is at the start, then stops.
     pub once: bool,
+    /// What the tables are opened for.
+    pub purpose: Purpose,
 }
 
 /// Why nothing could be started. A problem of one table is not among these: that table fails alone.
@@ -131,6 +133,7 @@ pub async fn start_many(settings: &Settings, options: StartOptions) -> Result<St
         events: sender,
         stop: stop.clone(),
         once: options.once,
+        purpose: options.purpose,
         host: host_id(),
         hosts,
     });

@@ -24,9 +24,15 @@ async fn a_table_that_fails_stops_alone_and_await_all_names_it() {
         .table("dbo_b", "")
         .table("dbo_c", "");
     let settings = Settings::load(&project.config()).expect("valid");
-    let mut streams = start_many(&settings, StartOptions { once: true })
-        .await
-        .expect("started");
+    let mut streams = start_many(
+        &settings,
+        StartOptions {
+            once: true,
+            ..StartOptions::default()
+        },
+    )
+    .await
+    .expect("started");
     let failed = streams.await_all(None).await;
     let missing = CaptureInstance("dbo_missing".to_owned());
     assert_eq!(failed.keys().collect::<Vec<_>>(), [&missing]);
@@ -48,9 +54,7 @@ async fn await_all_gives_up_at_its_timeout_and_stop_all_ends_the_streams() {
     server.table("sales", "a", "id int NOT NULL PRIMARY KEY").await;
     let project = Project::new(&server, "sales").table("dbo_a", "");
     let settings = Settings::load(&project.config()).expect("valid");
-    let mut streams = start_many(&settings, StartOptions { once: false })
-        .await
-        .expect("started");
+    let mut streams = start_many(&settings, StartOptions::default()).await.expect("started");
     let a = CaptureInstance("dbo_a".to_owned());
     assert!(streams.await_all(Some(Duration::from_millis(300))).await.is_empty());
     assert!(matches!(streams.status(&a), Some(StreamStatus::Running)));

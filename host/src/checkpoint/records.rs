@@ -94,6 +94,9 @@ pub struct PlannedBatch {
     /// Where second passes begin of hours that the clock repeated, as far as commits of the batch lie in them.
     #[serde(default, skip_serializing_if = "Repeated::is_empty")]
     pub repeated_hours: Repeated,
+    /// It reads rows again that are in quarantine, and no range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
     /// The facts rows of the events that come with it, but for those of the chain.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<FactsRow>,
@@ -171,6 +174,15 @@ impl SourceSeen {
         }
         seen
     }
+}
+
+/// What a retry of quarantine was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retry {
+    /// How many rows.
+    pub rows: u64,
+    /// The batches that put them into quarantine.
+    pub batches: Vec<BatchId>,
 }
 
 /// Where a capture instance begins.

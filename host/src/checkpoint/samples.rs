@@ -40,6 +40,7 @@ pub fn planned(n: i64, attempt: u32) -> PlannedBatch {
         clock_offset_minutes: Some(-420),
         clock_zone: None,
         repeated_hours: Default::default(),
+        retry: None,
         events: Vec::new(),
         source: None,
         chain: "none".into(),

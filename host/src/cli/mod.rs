@@ -6,6 +6,7 @@ mod doctor;
 mod drill;
 mod grants;
 mod out;
+mod quarantine;
 mod run;
 mod show;
 mod status;
@@ -43,6 +44,8 @@ enum Command {
     Status(status::StatusArgs),
     /// Say what is wrong with the state of each table, and put right what can be. Needs no connection to the source.
     Doctor(doctor::DoctorArgs),
+    /// Show the rows that could not be transformed, or read them again and transform them.
+    Quarantine(quarantine::QuarantineArgs),
     /// Damage copies of each table in every way that the doctor knows, and see whether it mends them.
     Drill(drill::DrillArgs),
 }
@@ -51,10 +54,16 @@ enum Command {
 #[derive(Debug, Args)]
 struct ConfigArgs {
     /// The configuration file.
-    #[arg(short = 'c', long = "config", value_name = "FILE", default_value = "sluice.toml")]
+    #[arg(
+        short = 'c',
+        long = "config",
+        value_name = "FILE",
+        default_value = "sluice.toml",
+        global = true
+    )]
     config: PathBuf,
     /// Only these tables, by capture instance.
-    #[arg(long = "table", value_name = "CAPTURE_INSTANCE")]
+    #[arg(long = "table", value_name = "CAPTURE_INSTANCE", global = true)]
     tables: Vec<String>,
 }
 
@@ -100,6 +109,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => args.json,
         Command::Status(args) => args.json,
         Command::Doctor(args) => args.json,
+        Command::Quarantine(args) => args.json(),
         Command::Drill(args) => args.json,
     };
     let result = runtime.block_on(async {
@@ -109,6 +119,7 @@ pub fn main() -> ExitCode {
             Command::Check(args) => check::run(args).await,
             Command::Status(args) => status::run(args).await,
             Command::Doctor(args) => doctor::run(args).await,
+            Command::Quarantine(args) => quarantine::run(args).await,
             Command::Drill(args) => drill::run(args).await,
         }
     });

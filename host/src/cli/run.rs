@@ -25,18 +25,22 @@ pub(super) struct RunArgs {
 pub(super) async fn run(args: RunArgs) -> Result<(), Failure> {
     let mut settings = Settings::load(&args.config.config)?;
     settings.select(&args.config.tables)?;
-    stream(&settings, args.once, Show::new(args.json)).await.map(|_| ())
+    let options = StartOptions {
+        once: args.once,
+        ..StartOptions::default()
+    };
+    stream(&settings, options, Show::new(args.json)).await.map(|_| ())
 }
 
 /// Runs the tables and shows what happens. The summaries of the tables that ended well.
-pub(super) async fn stream(settings: &Settings, once: bool, mut show: Show) -> Result<Vec<Event>, Failure> {
+pub(super) async fn stream(settings: &Settings, options: StartOptions, mut show: Show) -> Result<Vec<Event>, Failure> {
     for warning in &settings.warnings {
         show.warning(warning);
     }
     let mut stop = StopSignals::listen()?;
     show.opening(settings.tables.iter().map(|table| &table.capture_instance));
     let mut streams = tokio::select! {
-        started = start_many(settings, StartOptions { once }) => started?,
+        started = start_many(settings, options) => started?,
         () = stop.next() => return Ok(Vec::new()),
     };
     let mut tables = Vec::new();

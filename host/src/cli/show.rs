@@ -112,12 +112,14 @@ fn plain(event: &Event) -> Option<String> {
             end_commit_ts,
             duration_ms,
             delta_version,
+            quarantined,
             replayed,
             ..
         } => {
             format!(
-                "{capture_instance}: batch {batch_id}{}: {rows} rows up to {end_lsn} ({end_commit_ts}){} in {duration_ms} ms",
+                "{capture_instance}: batch {batch_id}{}: {rows} rows{} up to {end_lsn} ({end_commit_ts}){} in {duration_ms} ms",
                 if *replayed { " (replayed)" } else { "" },
+                into_quarantine(*quarantined),
                 delta_version
                     .map(|version| format!(", Delta version {version},"))
                     .unwrap_or_default()
@@ -151,14 +153,23 @@ fn plain(event: &Event) -> Option<String> {
     })
 }
 
+/// Nothing where nothing did.
+fn into_quarantine(rows: u64) -> String {
+    match rows {
+        0 => String::new(),
+        rows => format!(", {} into quarantine", grouped(rows)),
+    }
+}
+
 fn summary_line(summary: &TableSummary) -> String {
     format!(
-        "{}: {} rows ({} inserts, {} updates, {} deletes) in {} batches, up to {}, complete until {}",
+        "{}: {} rows ({} inserts, {} updates, {} deletes){} in {} batches, up to {}, complete until {}",
         summary.capture_instance,
         summary.rows,
         summary.inserts,
         summary.updates,
         summary.deletes,
+        into_quarantine(summary.quarantined),
         summary.batches,
         summary
             .end_lsn
@@ -243,9 +254,10 @@ impl Terminal {
                     .finalized_until
                     .map_or_else(|| "nothing yet".to_owned(), |until| until.to_string());
                 self.bar(&summary.capture_instance).finish_with_message(format!(
-                    "{:<28} {:>12} rows   complete until {until}",
+                    "{:<28} {:>12} rows{}   complete until {until}",
                     summary.capture_instance.0,
                     grouped(summary.rows),
+                    into_quarantine(summary.quarantined),
                 ));
             }
             Event::Failed { capture_instance, .. } => {

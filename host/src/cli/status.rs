@@ -48,6 +48,8 @@ struct TableStatus {
     status: String,
     /// Rows in bronze by the last batch's account.
     last_rows: Option<i64>,
+    /// Rows that are in quarantine; null where the table never had one.
+    open_quarantined: Option<i64>,
     /// The process that runs it now, if one does; or the one whose lease ran out and that nobody followed yet.
     owner: Option<String>,
     error: Option<String>,
@@ -118,6 +120,7 @@ fn status_of(
             .and_then(|row| row.status.clone())
             .unwrap_or_else(|| "not started".to_owned()),
         last_rows: None,
+        open_quarantined: row.and_then(|row| row.open_quarantined),
         owner: None,
         error: None,
         target,
@@ -186,6 +189,9 @@ fn print(all: &[TableStatus]) {
                 _ => String::new(),
             };
             say!("    batch {open} was begun and is not done{anew}: `sluice check` says how the next run goes on");
+        }
+        if let Some(rows @ 1..) = table.open_quarantined {
+            say!("    {rows} rows are in quarantine: `sluice quarantine list` shows them");
         }
         if let Some(error) = &table.error {
             say!("    {error}");

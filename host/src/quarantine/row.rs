@@ -65,7 +65,7 @@ pub struct QuarantineRow {
 }
 
 /// What names a change: `_start_lsn`, `_seqval`, `_operation`.
-type Change = (Option<String>, Option<String>, Option<i32>);
+pub type Change = (Option<String>, Option<String>, Option<i32>);
 
 impl QuarantineRow {
     /// The row that voids an attempt.
@@ -104,7 +104,8 @@ impl QuarantineRow {
         timeless(self) == timeless(other)
     }
 
-    fn change(&self) -> Change {
+    /// What names its change.
+    pub fn change(&self) -> Change {
         (self.start_lsn.clone(), self.seqval.clone(), self.operation)
     }
 }

@@ -41,6 +41,9 @@ impl OpenTable {
         let Some(planned) = self.open_batch.clone() else {
             return Ok(());
         };
+        if planned.retry.is_some() {
+            return self.abandon_retry(planned).await;
+        }
         let timing = Timing::start();
         let Some(range) = planned.ranges.first() else {
             // An idle position: nothing is read, so nothing of it can be lost.
@@ -182,6 +185,7 @@ impl OpenTable {
             },
             clock_zone: clock.zone_name().map(str::to_owned),
             repeated_hours: Repeated::default(),
+            retry: None,
             events: told.events,
             source: Some(told.seen),
             chain: self.chain.digest().to_owned(),

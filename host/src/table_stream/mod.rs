@@ -22,6 +22,7 @@ mod publish;
 mod quarantine;
 mod record;
 mod replaced;
+mod retry_quarantined;
 mod retrying;
 mod schema;
 mod skip;
@@ -86,10 +87,22 @@ pub struct Shared {
     pub stop: CancellationToken,
     /// Streams end when they have caught up.
     pub once: bool,
+    /// What streams are opened for.
+    pub purpose: Purpose,
     /// What this process calls itself.
     pub host: String,
     /// Its lease, where streams are owned by leases.
     pub hosts: Option<Hosts>,
+}
+
+/// What streams are opened for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Purpose {
+    /// To follow their tables.
+    #[default]
+    Follow,
+    /// To read rows again that are in quarantine: of these batches, or of all when none is named.
+    RetryQuarantined(Vec<BatchId>),
 }
 
 impl Shared {
@@ -232,6 +245,10 @@ async fn stream(shared: &Arc<Shared>, settings: &TableSettings, table: &mut Open
         };
         table.saw(&poll);
         table.heed_listing(&poll).await?;
+        if let Purpose::RetryQuarantined(batches) = &shared.purpose {
+            table.retry_quarantined(batches, &poll).await?;
+            return table.rest().await;
+        }
         // A table that capture has not reached may begin after this poll: where to end is not known yet.
         if once && target.is_none() && table.is_reached(&poll) {
             target = Some(poll.max);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::checkpoint::{Checkpoint, PlannedBatch};
 use crate::config::{MaxQuarantined, TableSettings};
 use crate::failpoint;
-use crate::identity::{AppId, BatchId};
+use crate::identity::{AppId, BatchId, CaptureInstance};
 use crate::lsn::UtcMicros;
 use crate::quarantine::{AttemptAt, QuarantineRow, QuarantineTable, RowState, Written, location_of, open_rows};
 use crate::transform::{Chain, TransformError};
@@ -23,6 +23,15 @@ pub(super) struct QuarantineLimit {
 }
 
 impl QuarantineLimit {
+    /// As many as there are.
+    pub(super) fn none(table: &CaptureInstance, batch: BatchId) -> QuarantineLimit {
+        QuarantineLimit {
+            most: MaxQuarantined::Percent(100.0),
+            table: table.to_string(),
+            batch: batch.0,
+        }
+    }
+
     /// How many more may, as far as that is known before the batch is read.
     pub(super) fn left(&self, tally: &Tally) -> u64 {
         match self.most {
@@ -93,6 +102,17 @@ impl Quarantine {
         Ok(quarantine)
     }
 
+    /// The rows that are open, as of now.
+    pub(super) async fn open_rows(&mut self) -> Result<Vec<QuarantineRow>, StreamError> {
+        Ok(open_rows(&self.look().await?))
+    }
+
+    /// Has all attempts at a batch count for nothing.
+    pub(super) async fn void_batch(&mut self, batch: BatchId) -> Result<(), StreamError> {
+        let rows = self.look().await?;
+        self.void(&rows, batch, |_| true).await
+    }
+
     /// Rows that are open; absent while there is no table.
     pub(super) fn open_count(&self) -> Option<i64> {
         self.table.as_ref()?;
@@ -161,7 +181,7 @@ impl Quarantine {
     }
 
     /// Writes the rows of an attempt at a batch, once. What other attempts at it wrote counts for nothing from here on.
-    async fn put(&mut self, at: AttemptAt, rows: Vec<QuarantineRow>) -> Result<(), StreamError> {
+    pub(super) async fn put(&mut self, at: AttemptAt, rows: Vec<QuarantineRow>) -> Result<(), StreamError> {
         let touched = self.newest.is_some_and(|newest| newest.batch == at.batch);
         if rows.is_empty() && !touched {
             return Ok(());
@@ -239,7 +259,8 @@ impl OpenTable {
     }
 }
 
-fn rows_of(chain: &Chain, app_id: &AppId, at: AttemptAt, tally: &Tally) -> Vec<QuarantineRow> {
+/// The rows of a batch that go into quarantine.
+pub(super) fn rows_of(chain: &Chain, app_id: &AppId, at: AttemptAt, tally: &Tally) -> Vec<QuarantineRow> {
     let now = UtcMicros::now();
     tally
         .quarantined

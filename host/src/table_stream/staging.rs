@@ -34,14 +34,10 @@ impl Staging {
         while let Some(chunk) = chunks.recv().await {
             failpoint::pass(failpoint::CHUNK_READ);
             tally.replaced.add(&chunk.replaced);
-            let noted = match self.chain.quarantines() {
-                true => tally.note_edges(&chunk.batch).map_err(misfit),
-                false => Ok(()),
-            };
-            let (files, outcome) = match noted {
-                Ok(()) => self.chunk(chunk, staged, self.limit.left(&tally)).await?,
-                Err(error) => (staged, Err(error)),
-            };
+            if self.chain.quarantines() {
+                tally.note_edges(chunk.first_lsn, chunk.last_lsn);
+            }
+            let (files, outcome) = self.chunk(chunk, staged, self.limit.left(&tally)).await?;
             staged = files;
             let noted = outcome
                 .and_then(|applied| tally.note(applied).map_err(misfit))

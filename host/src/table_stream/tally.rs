@@ -38,17 +38,12 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Notes where a chunk begins and ends, as it was read.
-    pub(super) fn note_edges(&mut self, batch: &RecordBatch) -> Result<(), &'static str> {
-        if batch.num_rows() == 0 {
-            return Ok(());
-        }
-        let (first, last) = (commit_at(batch, 0)?.0, commit_at(batch, batch.num_rows() - 1)?.0);
+    /// Notes the first and the last commit of a chunk, as it was read.
+    pub(super) fn note_edges(&mut self, first: Lsn, last: Lsn) {
         *self.at_edges.entry(first).or_default() += 1;
         if last != first {
             *self.at_edges.entry(last).or_default() += 1;
         }
-        Ok(())
     }
 
     /// What ties rows for quarantine to rows of other chunks and is not in `known` yet: these chunks have to be gone through

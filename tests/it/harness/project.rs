@@ -163,10 +163,15 @@ granularity = "minute"
 
     /// Starts a run that stops at a failpoint, waits until it is there, and kills it with SIGKILL. Whether it got there.
     pub fn kill_at(&self, failpoint: &str) -> bool {
+        self.kill_command_at("run", &["--once", "--json"], failpoint)
+    }
+
+    /// The same with another command.
+    pub fn kill_command_at(&self, command: &str, arguments: &[&str], failpoint: &str) -> bool {
         let marker = self.dir.path().join("at-failpoint");
         let _ = std::fs::remove_file(&marker);
         let mut child = self
-            .command("run", &["--once", "--json"])
+            .command(command, arguments)
             .env("SLUICE_FAILPOINT", failpoint)
             .env("SLUICE_FAILPOINT_FILE", &marker)
             .stdout(Stdio::null())

@@ -17,6 +17,7 @@ use super::run::stream;
 use super::show::{Show, grouped};
 use crate::config::Settings;
 use crate::error::ErrorKind;
+use crate::fanout::StartOptions;
 use crate::lake::preview;
 use crate::report::{Event, TableSummary};
 use files::DemoFiles;
@@ -67,7 +68,11 @@ pub(super) async fn run(args: DemoArgs) -> Result<(), Failure> {
         files.lake.display()
     ));
     let port = server.port();
-    let ended = stream(&settings, true, Show::new(args.json)).await?;
+    let options = StartOptions {
+        once: true,
+        ..StartOptions::default()
+    };
+    let ended = stream(&settings, options, Show::new(args.json)).await?;
     server.stop().await;
     let summaries: Vec<&TableSummary> = ended
         .iter()

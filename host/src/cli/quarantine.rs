@@ -1,0 +1,166 @@
+//! `sluice quarantine`: the rows that could not be transformed, and another try at them.
+
+use std::collections::BTreeMap;
+
+use clap::{Args, Subcommand};
+
+use super::out::say;
+use super::run::stream;
+use super::show::Show;
+use super::{ConfigArgs, Failure};
+use crate::config::Settings;
+use crate::error::ErrorKind;
+use crate::fanout::StartOptions;
+use crate::identity::BatchId;
+use crate::quarantine::{QuarantineRow, QuarantineTable, location_of, open_rows};
+use crate::table_stream::Purpose;
+
+/// Rows of one kind, of one batch.
+type Kinds<'a> = BTreeMap<(i64, &'a str, &'a str, &'a str), Vec<&'a QuarantineRow>>;
+
+#[derive(Debug, Args)]
+pub(super) struct QuarantineArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Show the rows that are in quarantine: their LSNs, columns and codes, and never a value. Needs no connection.
+    List(ListArgs),
+    /// Read the rows again by their LSNs, pass them through the transforms of now, and append to bronze what comes out. No
+    /// other process may run these tables meanwhile.
+    Retry(RetryArgs),
+}
+
+#[derive(Debug, Args)]
+struct ListArgs {
+    /// Every row instead of a line for all of a kind.
+    #[arg(long)]
+    rows: bool,
+    /// Print one JSON object a row (docs/reference/json.md).
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct RetryArgs {
+    /// Only what these batches put into quarantine; repeat it for several. Needs one --table.
+    #[arg(long = "batch", value_name = "BATCH")]
+    batches: Vec<i64>,
+    /// Print one JSON object a line (docs/reference/json.md).
+    #[arg(long)]
+    json: bool,
+}
+
+impl QuarantineArgs {
+    pub(super) fn json(&self) -> bool {
+        match &self.what {
+            What::List(args) => args.json,
+            What::Retry(args) => args.json,
+        }
+    }
+}
+
+pub(super) async fn run(args: QuarantineArgs) -> Result<(), Failure> {
+    match args.what {
+        What::List(list_args) => list(&args.config, list_args).await,
+        What::Retry(retry_args) => retry(&args.config, retry_args).await,
+    }
+}
+
+async fn list(config: &ConfigArgs, args: ListArgs) -> Result<(), Failure> {
+    let mut settings = Settings::load_without_secrets(&config.config)?;
+    settings.select(&config.tables)?;
+    for table in &settings.tables {
+        let location = location_of(&table.target.display().to_string());
+        let open = match QuarantineTable::open(&location, &table.app_id).await? {
+            Some(quarantine) => open_rows(&quarantine.rows().await?),
+            None => Vec::new(),
+        };
+        if args.json {
+            for row in &open {
+                say!("{}", of_row(&table.capture_instance.0, row));
+            }
+            continue;
+        }
+        match open.len() {
+            0 => say!("{}: no rows in quarantine", table.capture_instance),
+            rows => say!("{}: {rows} rows in quarantine ({location})", table.capture_instance),
+        }
+        match args.rows {
+            true => print_rows(&open),
+            false => print_kinds(&open),
+        }
+    }
+    Ok(())
+}
+
+fn of_row(capture_instance: &str, row: &QuarantineRow) -> serde_json::Value {
+    let mut object = serde_json::to_value(row).unwrap_or_default();
+    object["type"] = "quarantined".into();
+    object["read_from"] = object["capture_instance"].take();
+    object["capture_instance"] = capture_instance.into();
+    object
+}
+
+fn print_rows(open: &[QuarantineRow]) {
+    let or_dash = |text: &Option<String>| text.as_deref().unwrap_or("-").to_owned();
+    for row in open {
+        say!(
+            "  {} {}  operation {}  batch {}  {}  column {}  {}",
+            or_dash(&row.start_lsn),
+            or_dash(&row.seqval),
+            row.operation
+                .map_or_else(|| "-".to_owned(), |operation| operation.to_string()),
+            row.batch_id,
+            or_dash(&row.code),
+            or_dash(&row.column),
+            or_dash(&row.plugin),
+        );
+    }
+}
+
+fn print_kinds(open: &[QuarantineRow]) {
+    let mut kinds: Kinds<'_> = BTreeMap::new();
+    for row in open {
+        let kind = (
+            row.batch_id,
+            row.code.as_deref().unwrap_or("-"),
+            row.column.as_deref().unwrap_or("-"),
+            row.plugin.as_deref().unwrap_or("-"),
+        );
+        kinds.entry(kind).or_default().push(row);
+    }
+    for ((batch, code, column, plugin), rows) in kinds {
+        let lsns = || rows.iter().filter_map(|row| row.start_lsn.as_deref());
+        let range = match (lsns().min(), lsns().max()) {
+            (Some(first), Some(last)) if first != last => format!("LSN {first} to {last}"),
+            (Some(first), _) => format!("LSN {first}"),
+            (None, _) => "no LSN".to_owned(),
+        };
+        say!(
+            "  batch {batch:<6} {:>8} rows  {code}  column {column}  {plugin}  {range}",
+            rows.len()
+        );
+    }
+}
+
+async fn retry(config: &ConfigArgs, args: RetryArgs) -> Result<(), Failure> {
+    let mut settings = Settings::load(&config.config)?;
+    settings.select(&config.tables)?;
+    if !args.batches.is_empty() && settings.tables.len() != 1 {
+        return Err(Failure::new(
+            ErrorKind::Config,
+            "--batch needs one --table: batches are numbered by table",
+        ));
+    }
+    let options = StartOptions {
+        once: true,
+        purpose: Purpose::RetryQuarantined(args.batches.into_iter().map(BatchId).collect()),
+    };
+    stream(&settings, options, Show::new(args.json)).await?;
+    Ok(())
+}

@@ -1,0 +1,394 @@
+//! Rows in quarantine, read again by their LSNs and passed through the chain of today. What can be transformed now goes to
+//! bronze in a batch of its own, which reads no range and leaves the position where it is.
+//!
+//! The quarantine table is told before bronze has the batch, as with every batch. A retry that was interrupted is not gone on
+//! with: what it wrote to quarantine is void, and the rows are open as before.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::array::{Array, AsArray, BooleanArray, StringArray};
+use arrow::compute::{cast, filter_record_batch};
+use arrow::datatypes::DataType;
+use tokio::sync::mpsc;
+
+use crate::batch::{Chunk, CommitTimes};
+use crate::checkpoint::{PlannedBatch, Retry};
+use crate::facts::FactsRow;
+use crate::identity::BatchId;
+use crate::lake::{CommitOutcome, LakeError, StagedFiles};
+use crate::lsn::{Lsn, Offset};
+use crate::quarantine::{AttemptAt, QuarantineRow, RowState};
+use crate::report::Event;
+use crate::shape::META_BEFORE;
+use crate::source::{ChangeReader, ChunkLimits, Poll, ReadStats, TablePoll, Wanted, replay_times};
+
+use super::open::OpenTable;
+use super::quarantine::{QuarantineLimit, rows_of};
+use super::record::{Seen, Timing};
+use super::schema::Told;
+use super::staging::Staging;
+use super::tally::Tally;
+use super::{StreamError, millis};
+
+/// One commit of the source that has rows in quarantine.
+struct Commit {
+    lsn: Lsn,
+    reader: Arc<ChangeReader>,
+    times: Arc<CommitTimes>,
+}
+
+/// The changes that are wanted, by `_start_lsn` and `_seqval`. Whole changes: an update is transformed as one.
+type Changes = HashSet<(String, Option<String>)>;
+
+impl OpenTable {
+    /// Reads the rows again that are in quarantine, of these batches or of all.
+    pub(super) async fn retry_quarantined(&mut self, batches: &[BatchId], poll: &Poll) -> Result<(), StreamError> {
+        let mut open = self.quarantine.lock().await.open_rows().await?;
+        open.retain(|row| batches.is_empty() || batches.contains(&BatchId(row.batch_id)));
+        let mut by_commit: BTreeMap<Lsn, Vec<QuarantineRow>> = BTreeMap::new();
+        let mut gone = 0_u64;
+        for row in open {
+            let lsn = row.start_lsn.as_deref().and_then(|lsn| lsn.parse::<Lsn>().ok());
+            match lsn.filter(|lsn| self.is_left(&row, *lsn, poll)) {
+                Some(lsn) => by_commit.entry(lsn).or_default().push(row),
+                None => gone += 1,
+            }
+        }
+        if gone > 0 {
+            self.warn(format!(
+                "{gone} rows in quarantine are no longer in the change table (cleanup took them, or their capture instance is \
+                 gone): they cannot be read again, and stay in quarantine as the record of what bronze lacks"
+            ));
+        }
+        let mut commits = by_commit.into_iter().peekable();
+        while commits.peek().is_some() && !self.shared.stop.is_cancelled() {
+            let most = self.settings.max_commits_per_batch as usize;
+            let some: Vec<(Lsn, Vec<QuarantineRow>)> = commits.by_ref().take(most).collect();
+            self.retry_commits(some, poll).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether the source still has the change.
+    fn is_left(&self, row: &QuarantineRow, lsn: Lsn, poll: &Poll) -> bool {
+        self.readers
+            .iter()
+            .filter(|(name, _)| Some(&name.0) == row.capture_instance.as_ref())
+            .any(|(name, _)| {
+                matches!(poll.table(name), Some(TablePoll::Ready { min_lsn: Some(min_lsn), .. }) if *min_lsn <= lsn)
+            })
+    }
+
+    async fn retry_commits(&mut self, commits: Vec<(Lsn, Vec<QuarantineRow>)>, poll: &Poll) -> Result<(), StreamError> {
+        let Some(position) = self.position else {
+            return Ok(());
+        };
+        let timing = Timing::start();
+        let rows: Vec<&QuarantineRow> = commits.iter().flat_map(|(_, rows)| rows).collect();
+        let batches: BTreeSet<i64> = rows.iter().map(|row| row.batch_id).collect();
+        let wanted: Changes = rows
+            .iter()
+            .filter_map(|row| Some((row.start_lsn.clone()?, row.seqval.clone())))
+            .collect();
+        let asked: Vec<QuarantineRow> = rows.into_iter().cloned().collect();
+        let planned = PlannedBatch {
+            retry: Some(Retry {
+                rows: asked.len() as u64,
+                batches: batches.iter().copied().map(BatchId).collect(),
+            }),
+            ..self.pin(
+                position.lsn,
+                position,
+                Vec::new(),
+                poll.clock,
+                self.told_of_retry(position, &asked, &batches),
+            )
+        };
+        self.write_plan(&planned).await?;
+        self.open_batch = Some(planned.clone());
+        let mut failures = 0;
+        let mut look = false;
+        let (facts, warning) = loop {
+            let done = async {
+                if look && let Some(facts) = self.in_bronze(&planned).await? {
+                    return Ok((facts, None));
+                }
+                let commits = self.located(&commits, poll).await?;
+                self.attempt_retry(&planned, commits, &wanted, &asked, timing).await
+            };
+            match done.await {
+                Ok(done) => break done,
+                Err(error) => self.pause(error, &mut failures).await?,
+            }
+            look = true;
+        };
+        self.finish(&planned, facts, warning, false).await
+    }
+
+    fn told_of_retry(&self, position: Offset, asked: &[QuarantineRow], batches: &BTreeSet<i64>) -> Told {
+        let batches: Vec<String> = batches.iter().map(i64::to_string).collect();
+        let event = FactsRow {
+            app_id: self.settings.app_id.0.clone(),
+            event: Some("quarantine_retried".to_owned()),
+            end_lsn: Some(position.lsn),
+            end_commit_ts: Some(position.commit_ts),
+            detail: Some(format!(
+                "{} rows in quarantine of batches {} were read again",
+                asked.len(),
+                batches.join(", ")
+            )),
+            target: Some(self.settings.target.display().to_string()),
+            transform: serde_json::to_string(self.chain.provenance()).ok(),
+            host: Some(self.shared.host.clone()),
+            ..FactsRow::default()
+        };
+        Told {
+            events: vec![event],
+            seen: self.seen_now(),
+        }
+    }
+
+    /// What reads each commit, and when it was made.
+    async fn located(&self, commits: &[(Lsn, Vec<QuarantineRow>)], poll: &Poll) -> Result<Vec<Commit>, StreamError> {
+        let mut located = Vec::with_capacity(commits.len());
+        let mut asker = self.shared.asks.get().await?;
+        for (lsn, rows) in commits {
+            let instances: BTreeSet<&str> = rows.iter().filter_map(|row| row.capture_instance.as_deref()).collect();
+            for (name, reader) in self
+                .readers
+                .iter()
+                .filter(|(name, _)| instances.contains(name.0.as_str()))
+            {
+                let times = replay_times(&mut asker, name, only(*lsn), poll.clock, &Default::default()).await?;
+                located.push(Commit {
+                    lsn: *lsn,
+                    reader: Arc::clone(reader),
+                    times,
+                });
+            }
+        }
+        Ok(located)
+    }
+
+    async fn attempt_retry(
+        &self,
+        planned: &PlannedBatch,
+        commits: Vec<Commit>,
+        wanted: &Changes,
+        asked: &[QuarantineRow],
+        mut timing: Timing,
+    ) -> Result<(FactsRow, Option<String>), StreamError> {
+        self.bronze.claim(self.checkpoint.fencing()).await?;
+        let at = AttemptAt {
+            batch: planned.batch_id,
+            attempt: planned.attempt,
+        };
+        let started = Instant::now();
+        let (staged, tally, stats) = self.read_again(planned, commits, wanted).await?;
+        timing.read = started.elapsed().saturating_sub(tally.transform);
+        let warning = tally
+            .replaced
+            .warning(&self.shape, &format!("batch {}", planned.batch_id));
+        let mut rows = rows_of(&self.chain, &self.settings.app_id, at, &tally);
+        let still_open = rows.len();
+        let again: HashSet<_> = rows.iter().map(QuarantineRow::change).collect();
+        let retried: Vec<QuarantineRow> = asked
+            .iter()
+            .filter(|row| !again.contains(&row.change()))
+            .map(|row| row.retried(at))
+            .collect();
+        let done = retried.len();
+        rows.extend(retried);
+        let mut staged = staged;
+        staged.finish().await?;
+        self.quarantine.lock().await.put(at, rows).await?;
+        let facts = self.facts_row(planned, &tally, stats, Seen::default(), timing);
+        let facts = FactsRow {
+            // They were counted when they went into quarantine.
+            rows_quarantined: Some(0),
+            detail: Some(format!(
+                "a retry of quarantine: {done} rows are out of it, {still_open} still cannot be transformed"
+            )),
+            ..facts
+        };
+        if tally.rows == 0 {
+            staged.abort().await;
+            return Ok((facts, warning));
+        }
+        let metadata = self.user_metadata(planned, &facts);
+        let committing = Instant::now();
+        let outcome = self
+            .bronze
+            .commit(staged, Some(self.checkpoint.fencing()), metadata)
+            .await?;
+        let facts = match outcome {
+            CommitOutcome::Committed { version } => FactsRow {
+                delta_version: Some(version),
+                commit_ms: i64::try_from(millis(committing.elapsed())).ok(),
+                duration_ms: i64::try_from(millis(timing.started.elapsed())).ok(),
+                ..facts
+            },
+            CommitOutcome::AlreadyApplied { .. } => self.in_bronze(planned).await?.ok_or(StreamError::Task {
+                doing: "looking for its batch in bronze",
+            })?,
+        };
+        Ok((facts, warning))
+    }
+
+    /// Reads the commits one after the other, and passes the wanted changes of them through the chain.
+    async fn read_again(
+        &self,
+        planned: &PlannedBatch,
+        commits: Vec<Commit>,
+        wanted: &Changes,
+    ) -> Result<(StagedFiles, Tally, ReadStats), StreamError> {
+        let limits = ChunkLimits {
+            rows: planned.chunk_rows as usize,
+            bytes: planned.chunk_bytes as usize,
+        };
+        let (sender, chunks) = mpsc::channel(1);
+        let wanted = wanted.clone();
+        let reading = tokio::spawn(read_commits(commits, wanted, limits, sender));
+        let staged = self.bronze.stage(planned.batch_id, planned.attempt).await?;
+        let staging = Staging {
+            chain: Arc::clone(&self.chain),
+            omitted: self.omitted.clone(),
+            // All rows that go along are among those that are asked for.
+            known: Arc::default(),
+            limit: QuarantineLimit::none(self.instance(), planned.batch_id),
+        };
+        let staged = staging.stage(chunks, staged).await;
+        let read = reading.await.map_err(|_| StreamError::Task {
+            doing: "reading change rows",
+        })?;
+        match (read, staged) {
+            (Ok(stats), Ok((files, tally))) => Ok((files, tally, stats)),
+            (Err(error), Ok((files, _))) => {
+                files.abort().await;
+                Err(error)
+            }
+            (_, Err(error)) => Err(error),
+        }
+    }
+
+    /// Ends a retry that an earlier process began and that bronze does not have: nothing of it counts.
+    pub(super) async fn abandon_retry(&mut self, planned: PlannedBatch) -> Result<(), StreamError> {
+        let fencing = self.checkpoint.fencing();
+        self.retried(|| async { Ok(self.bronze.claim(fencing).await?) }).await?;
+        if self.end_what_bronze_has().await?.is_some() {
+            return Ok(());
+        }
+        self.retried(|| async { self.quarantine.lock().await.void_batch(planned.batch_id).await })
+            .await?;
+        self.warn(format!(
+            "a retry of quarantine (batch {}) was interrupted before bronze had it, and counts for nothing: its rows are in \
+             quarantine as before",
+            planned.batch_id
+        ));
+        let planned = PlannedBatch {
+            events: Vec::new(),
+            ..planned
+        };
+        let (tally, stats) = (Tally::default(), ReadStats::default());
+        let facts = FactsRow {
+            detail: Some("a retry of quarantine that was interrupted".to_owned()),
+            ..self.facts_row(&planned, &tally, stats, Seen::default(), Timing::start())
+        };
+        self.finish(&planned, facts, None, true).await
+    }
+
+    fn warn(&self, message: String) {
+        self.shared.tell(Event::Warning {
+            capture_instance: self.settings.capture_instance.clone(),
+            message,
+        });
+    }
+}
+
+/// The range of one commit.
+fn only(lsn: Lsn) -> Wanted {
+    Wanted {
+        from: lsn,
+        to: lsn,
+        after: None,
+    }
+}
+
+async fn read_commits(
+    commits: Vec<Commit>,
+    wanted: Changes,
+    limits: ChunkLimits,
+    out: mpsc::Sender<Chunk>,
+) -> Result<ReadStats, StreamError> {
+    let mut stats = ReadStats::default();
+    for commit in commits {
+        let (sender, mut chunks) = mpsc::channel::<Chunk>(1);
+        let reading = commit.reader.read(only(commit.lsn), commit.times, limits, sender);
+        let filtering = async {
+            while let Some(chunk) = chunks.recv().await {
+                let chunk = kept(chunk, &wanted)?;
+                if chunk.batch.num_rows() > 0 && out.send(chunk).await.is_err() {
+                    break;
+                }
+            }
+            Ok::<(), StreamError>(())
+        };
+        let (read, filtered) = tokio::join!(reading, filtering);
+        // Waits of commits that are read one after the other are added up.
+        let part = read?;
+        let waited = stats.network_wait + part.network_wait;
+        stats.add(part);
+        stats.network_wait = waited;
+        filtered?;
+    }
+    Ok(stats)
+}
+
+/// The rows of wanted changes.
+fn kept(chunk: Chunk, wanted: &Changes) -> Result<Chunk, StreamError> {
+    let misfit =
+        |reason: String| StreamError::from(LakeError::Internal(format!("a chunk cannot be filtered: {reason}")));
+    let text = |position: usize| -> Result<StringArray, StreamError> {
+        let column = chunk
+            .batch
+            .columns()
+            .get(position)
+            .ok_or_else(|| misfit(format!("it has no {}", META_BEFORE[position])))?;
+        let text = cast(column, &DataType::Utf8).map_err(|error| misfit(error.to_string()))?;
+        Ok(text.as_string::<i32>().clone())
+    };
+    let (lsns, seqvals) = (text(1)?, text(2)?);
+    let mask: BooleanArray = (0..chunk.batch.num_rows())
+        .map(|row| {
+            let seqval = seqvals.is_valid(row).then(|| seqvals.value(row).to_owned());
+            Some(wanted.contains(&(lsns.value(row).to_owned(), seqval)))
+        })
+        .collect();
+    let batch = filter_record_batch(&chunk.batch, &mask).map_err(|error| misfit(error.to_string()))?;
+    let rows = mask.values();
+    let omitted = chunk
+        .omitted
+        .iter()
+        .map(|(column, bits)| (*column, rows.set_indices().map(|row| bits.value(row)).collect()))
+        .collect();
+    Ok(Chunk {
+        batch,
+        omitted,
+        ..chunk
+    })
+}
+
+impl QuarantineRow {
+    /// The row that says of this one's change that it is out of quarantine.
+    fn retried(&self, at: AttemptAt) -> QuarantineRow {
+        QuarantineRow {
+            batch_id: at.batch.0,
+            attempt: i32::try_from(at.attempt).unwrap_or(i32::MAX),
+            state: RowState::Retried,
+            quarantined_at: Some(crate::lsn::UtcMicros::now()),
+            ..self.clone()
+        }
+    }
+}
