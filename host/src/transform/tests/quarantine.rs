@@ -77,7 +77,8 @@ fn both_rows_of_an_update_go_and_so_does_what_a_later_transform_had_dropped() {
         &[3, 4, 3, 4, 2],
         vec![Some("1"), Some("x"), Some("3"), Some("4"), Some("5")],
     );
-    let (quarantined, ids) = outcome(&chain.apply(&updates).unwrap());
+    let applied = chain.apply(&updates).unwrap();
+    let (quarantined, ids) = outcome(&applied);
     assert_eq!(
         quarantined,
         [at("01", None, WITH_ANOTHER), at("01", Some("name"), "cast-invalid")]
