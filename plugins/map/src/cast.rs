@@ -1,29 +1,25 @@
 //! Casts of whole columns.
 
 use sluice_plugin::{
-    AnyView, ApplyError, Batch, BinaryBuilder, BooleanBuilder, Column, DataType, FixedBuilder, Native, Reject,
-    Utf8Builder, Value,
+    AnyView, ApplyError, BinaryBuilder, BooleanBuilder, Column, DataType, FixedBuilder, Native, Utf8Builder, Value,
 };
 
 use crate::convert::{self, CastError};
+use crate::rejects::{Rejects, malformed};
 
-/// A cast of one column.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A cast of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cast {
-    /// The source column.
-    pub column: String,
     pub from: DataType,
     pub to: DataType,
 }
 
 impl Cast {
-    /// Casts the column that the plan reads at this position. A value that cannot be cast rejects its row, in which
-    /// a zero or an empty value then stands.
-    pub(crate) fn apply(&self, batch: &Batch, read: usize, rejects: &mut Vec<Reject>) -> Result<Column, ApplyError> {
+    /// A value that cannot be cast rejects its row and is NULL.
+    pub(crate) fn apply(self, column: &Column, rows: usize, rejects: &mut Rejects<'_>) -> Result<Column, ApplyError> {
         let mut source = Source {
-            view: batch.any(read, self.from)?,
-            rows: batch.rows,
-            column: &self.column,
+            view: AnyView::new(column, rows, self.from).ok_or_else(malformed)?,
+            rows,
             rejects,
         };
         match self.to {
@@ -38,17 +34,17 @@ impl Cast {
             DataType::Date => Ok(source.fixed(convert::date)),
             DataType::TimestampNtz | DataType::Timestamp => Ok(source.fixed(convert::timestamp_ntz)),
             DataType::Boolean => {
-                let mut to = BooleanBuilder::with_capacity(batch.rows as usize);
+                let mut to = BooleanBuilder::with_capacity(rows);
                 source.each(convert::boolean, |value| to.push_option(value));
                 Ok(to.finish())
             }
             DataType::Utf8 => {
-                let mut to = Utf8Builder::with_capacity(batch.rows as usize, 0);
+                let mut to = Utf8Builder::with_capacity(rows, column.values.len());
                 source.text(&mut to);
                 to.finish()
             }
             DataType::Binary => {
-                let mut to = BinaryBuilder::with_capacity(batch.rows as usize, 0);
+                let mut to = BinaryBuilder::with_capacity(rows, column.values.len());
                 source.each(convert::bytes, |value| to.push_option(value));
                 to.finish()
             }
@@ -56,54 +52,39 @@ impl Cast {
     }
 }
 
-struct Source<'a, 'r> {
+struct Source<'a, 'r, 'l> {
     view: AnyView<'a>,
-    rows: u32,
-    column: &'r str,
-    rejects: &'r mut Vec<Reject>,
+    rows: usize,
+    rejects: &'r mut Rejects<'l>,
 }
 
-impl<'a> Source<'a, '_> {
+impl<'a> Source<'a, '_, '_> {
     fn fixed<T: Native + Default>(&mut self, convert: impl Fn(Value<'a>) -> Result<T, CastError>) -> Column {
-        let mut to = FixedBuilder::with_capacity(self.rows as usize);
+        let mut to = FixedBuilder::with_capacity(self.rows);
         self.each(convert, |value| to.push_option(value));
         to.finish()
     }
 
     fn text(&mut self, to: &mut Utf8Builder) {
         for row in 0..self.rows {
-            let Some(value) = self.view.get(row as usize) else {
-                to.push_null();
-                continue;
-            };
-            if let Err(error) = convert::text(to, value) {
-                self.reject(row, error);
+            match self.view.get(row).map(|value| convert::text(to, value)) {
+                Some(Ok(())) => to.end_row(),
+                Some(Err(error)) => {
+                    self.rejects.push(row, error.code());
+                    to.push_null();
+                }
+                None => to.push_null(),
             }
-            to.end_row();
         }
     }
 
-    fn each<T: Default>(
-        &mut self,
-        convert: impl Fn(Value<'a>) -> Result<T, CastError>,
-        mut push: impl FnMut(Option<T>),
-    ) {
+    fn each<T>(&mut self, convert: impl Fn(Value<'a>) -> Result<T, CastError>, mut push: impl FnMut(Option<T>)) {
         for row in 0..self.rows {
-            let value = self.view.get(row as usize).map(|value| {
-                convert(value).unwrap_or_else(|error| {
-                    self.reject(row, error);
-                    T::default()
-                })
-            });
-            push(value);
+            let value = self.view.get(row).map(&convert).transpose();
+            push(value.unwrap_or_else(|error| {
+                self.rejects.push(row, error.code());
+                None
+            }));
         }
-    }
-
-    fn reject(&mut self, row: u32, error: CastError) {
-        self.rejects.push(Reject {
-            row,
-            column: self.column.to_owned(),
-            code: error.code().to_owned(),
-        });
     }
 }

@@ -1,8 +1,10 @@
-//! The configuration as it is written.
+//! The configuration as it is written. Nothing here knows the table.
 
 use serde::Deserialize;
-use sluice_plugin::config::{Entries, nearest, parse};
-use sluice_plugin::{DataType, OpenError};
+use sluice_plugin::OpenError;
+use sluice_plugin::config::{Entries, parse};
+
+use crate::recipe::{RawRecipe, Recipe, Source};
 
 /// What happens to the columns that the configuration does not name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -20,18 +22,17 @@ pub(crate) struct Config {
     pub unlisted: Unlisted,
     /// Column names as they are written, and what to do with them.
     pub columns: Vec<(String, Mapping)>,
+    /// Names of columns that the table does not have, and what they are made of, in the order of the names.
+    pub add: Vec<(String, Recipe)>,
     /// Names of output columns that come first, in this order.
     pub order: Vec<String>,
 }
 
-/// What to do with one column.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What to do with one column of the table.
+#[derive(Debug, PartialEq)]
 pub(crate) enum Mapping {
     Drop,
-    Keep {
-        rename: Option<String>,
-        cast: Option<DataType>,
-    },
+    Keep { rename: Option<String>, recipe: Recipe },
 }
 
 #[derive(Deserialize)]
@@ -40,102 +41,84 @@ struct Raw {
     #[serde(default)]
     unlisted: Unlisted,
     #[serde(default)]
-    columns: Entries<RawMapping>,
+    columns: Entries<RawRecipe>,
+    #[serde(default)]
+    add: Entries<RawRecipe>,
     #[serde(default)]
     order: Vec<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawMapping {
-    rename: Option<String>,
-    cast: Option<String>,
-    #[serde(default)]
-    drop: bool,
-}
-
-const TYPES: [(&str, DataType); 10] = [
-    ("boolean", DataType::Boolean),
-    ("smallint", DataType::Int16),
-    ("int", DataType::Int32),
-    ("bigint", DataType::Int64),
-    ("float", DataType::Float32),
-    ("double", DataType::Float64),
-    ("date", DataType::Date),
-    ("timestamp_ntz", DataType::TimestampNtz),
-    ("string", DataType::Utf8),
-    ("binary", DataType::Binary),
-];
-
 impl Config {
     pub(crate) fn read(text: &str) -> Result<Self, OpenError> {
         let raw: Raw = parse(text)?;
-        let columns = raw
-            .columns
-            .0
-            .into_iter()
-            .map(|(name, mapping)| {
-                let mapping = mapping.read(&format!("columns.{name}"))?;
-                Ok((name, mapping))
-            })
-            .collect::<Result<_, OpenError>>()?;
+        let columns = raw.columns.0.into_iter().map(|(name, raw)| {
+            let mapping = Mapping::read(raw, &format!("columns.{name}"))?;
+            Ok((name, mapping))
+        });
+        let columns = columns.collect::<Result<_, OpenError>>()?;
+        let add = raw.add.0.into_iter().map(|(name, raw)| {
+            let recipe = added(raw, &name)?;
+            Ok((name, recipe))
+        });
+        let mut add: Vec<(String, Recipe)> = add.collect::<Result<_, OpenError>>()?;
+        // A TOML table has no order that would mean something.
+        add.sort_by(|(one, _), (other, _)| one.cmp(other));
         Ok(Self {
             unlisted: raw.unlisted,
             columns,
+            add,
             order: raw.order,
         })
     }
 }
 
-impl RawMapping {
-    fn read(self, path: &str) -> Result<Mapping, OpenError> {
-        if self.drop {
-            return if self.rename.is_some() || self.cast.is_some() {
-                Err(OpenError::config(path, "a dropped column cannot be renamed or cast"))
+impl Mapping {
+    fn read(raw: RawRecipe, path: &str) -> Result<Self, OpenError> {
+        if raw.drop {
+            return if raw.only_drops() {
+                Ok(Self::Drop)
             } else {
-                Ok(Mapping::Drop)
+                Err(OpenError::config(
+                    path,
+                    "a dropped column cannot be renamed, cast or computed",
+                ))
             };
         }
-        if self.rename.as_ref().is_some_and(String::is_empty) {
+        if raw.rename.as_ref().is_some_and(String::is_empty) {
             return Err(OpenError::config(format!("{path}.rename"), "a column needs a name"));
         }
-        let cast = self
-            .cast
-            .map(|name| data_type(&name).map_err(|reason| OpenError::config(format!("{path}.cast"), reason)))
-            .transpose()?;
-        Ok(Mapping::Keep {
-            rename: self.rename,
-            cast,
+        Ok(Self::Keep {
+            rename: raw.rename.clone(),
+            recipe: Recipe::read(raw, path)?,
         })
     }
 }
 
-fn data_type(name: &str) -> Result<DataType, String> {
-    let name = name.trim().to_lowercase();
-    if let Some((_, data_type)) = TYPES.iter().find(|(known, _)| *known == name) {
-        return Ok(*data_type);
+fn added(raw: RawRecipe, name: &str) -> Result<Recipe, OpenError> {
+    let path = format!("add.{name}");
+    if name.is_empty() {
+        return Err(OpenError::config("add", "a column needs a name"));
     }
-    if let Some(arguments) = name.strip_prefix("decimal") {
-        return decimal(arguments).ok_or_else(|| {
-            "expected `decimal(p,s)` with 1 to 38 digits, at most as many of them after the point".to_owned()
-        });
+    if raw.drop {
+        return Err(OpenError::config(
+            format!("{path}.drop"),
+            "only a column of the table can be dropped, under `columns`",
+        ));
     }
-    let names = TYPES.iter().map(|(known, _)| *known);
-    Err(match nearest(&name, names.clone().chain(["decimal"])) {
-        Some(meant) => format!("unknown type `{name}`, did you mean `{meant}`?"),
-        None => format!(
-            "unknown type `{name}`; types are {}, decimal(p,s)",
-            names.collect::<Vec<_>>().join(", ")
-        ),
-    })
-}
-
-fn decimal(arguments: &str) -> Option<DataType> {
-    let arguments = arguments.trim().strip_prefix('(')?.strip_suffix(')')?;
-    let (precision, scale) = arguments.split_once(',')?;
-    let precision: u8 = precision.trim().parse().ok()?;
-    let scale: u8 = scale.trim().parse().ok()?;
-    ((1..=38).contains(&precision) && scale <= precision).then_some(DataType::Decimal { precision, scale })
+    if raw.rename.is_some() {
+        return Err(OpenError::config(
+            format!("{path}.rename"),
+            format!("the new column is named `{name}`, as it stands here"),
+        ));
+    }
+    let recipe = Recipe::read(raw, &path)?;
+    if recipe.source == Source::Own {
+        return Err(OpenError::config(
+            path,
+            "a new column needs one of `from`, `value`, `concat`, `coalesce`",
+        ));
+    }
+    Ok(recipe)
 }
 
 #[cfg(test)]
@@ -143,41 +126,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_by_name() {
-        assert_eq!(data_type("BigInt"), Ok(DataType::Int64));
-        let decimal = DataType::Decimal {
-            precision: 18,
-            scale: 4,
-        };
-        assert_eq!(data_type("decimal(18, 4)"), Ok(decimal));
-        for (name, said) in [
-            ("bigit", "did you mean `bigint`?"),
-            ("timestamp", "unknown type `timestamp`"),
-            ("decimal", "expected `decimal(p,s)`"),
-            ("decimal(39,0)", "expected `decimal(p,s)`"),
-            ("decimal(0,0)", "expected `decimal(p,s)`"),
-            ("decimal(3,4)", "expected `decimal(p,s)`"),
-            ("decimal(3,-1)", "expected `decimal(p,s)`"),
-            ("geography", "types are boolean"),
-        ] {
-            let reason = data_type(name).unwrap_err();
-            assert!(reason.contains(said), "{name}: {reason}");
-        }
-    }
-
-    #[test]
     fn contradictions_are_refused() {
         for (config, path) in [
             (r#"{"columns":{"a":{"drop":true,"rename":"b"}}}"#, "columns.a"),
+            (r#"{"columns":{"a":{"drop":true,"default":1}}}"#, "columns.a"),
+            (r#"{"columns":{"a":{"drop":true,"steps":["trim"]}}}"#, "columns.a"),
             (r#"{"columns":{"a":{"rename":""}}}"#, "columns.a.rename"),
             (r#"{"columns":{"a":{"cast":"x"}}}"#, "columns.a.cast"),
             (r#"{"columns":{"a":{"castt":"int"}}}"#, "columns.a"),
             (r#"{"columns":{"a":"drop"}}"#, "columns.a"),
+            (r#"{"add":{"":{"value":1}}}"#, "add"),
+            (r#"{"add":{"a":{}}}"#, "add.a"),
+            (r#"{"add":{"a":{"cast":"int"}}}"#, "add.a"),
+            (r#"{"add":{"a":{"from":"b","drop":true}}}"#, "add.a.drop"),
+            (r#"{"add":{"a":{"from":"b","rename":"c"}}}"#, "add.a.rename"),
+            (r#"{"add":{"a":{"value":1},"A":{"value":1}}}"#, "add"),
         ] {
             match Config::read(config) {
                 Err(OpenError::Config { path: at, .. }) => assert_eq!(at, path, "{config}"),
                 other => panic!("{other:?}"),
             }
         }
+    }
+
+    #[test]
+    fn new_columns_stand_in_the_order_of_their_names() {
+        let config = Config::read(r#"{"add":{"b":{"value":1},"a":{"value":1}}}"#).unwrap();
+        let names: Vec<_> = config.add.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["a", "b"]);
     }
 }

@@ -1,88 +1,70 @@
-//! From the configuration and the table to the plan and the casts that compute it.
+//! From the configuration and the table to the plan and what computes it.
 
 use std::collections::HashMap;
 
 use sluice_plugin::config::nearest;
-use sluice_plugin::{ComputedField, DataType, OpenError, OutputColumn, Plan, SourceField, Table};
+use sluice_plugin::{OpenError, OutputColumn, Plan, SourceField, Table};
 
-use crate::cast::Cast;
+use crate::bind::{Bound, Reads, bind};
 use crate::config::{Config, Mapping, Unlisted};
-use crate::convert::supported;
+use crate::pipeline::Pipeline;
+use crate::recipe::Recipe;
 
-pub(crate) fn open(table: &Table, config: &str) -> Result<(Vec<Cast>, Plan), OpenError> {
+pub(crate) fn open(table: &Table, config: &str) -> Result<(Vec<Pipeline>, Plan), OpenError> {
     let config = Config::read(config)?;
     let mappings = assign(table, &config)?;
+    let own = Recipe::own();
     let mut unlisted = Vec::new();
     let mut outputs = Vec::new();
     for (field, mapping) in table.fields.iter().zip(mappings) {
-        match (mapping, config.unlisted) {
-            (Some(Mapping::Drop), _) | (None, Unlisted::Drop) => {}
-            (Some(Mapping::Keep { rename, cast }), _) => {
-                let name = rename.as_deref().unwrap_or(&field.name);
-                outputs.push(Output {
-                    name: name.to_owned(),
-                    field,
-                    cast: cast.filter(|to| *to != field.data_type),
-                });
+        let (name, recipe) = match (mapping, config.unlisted) {
+            (Some(Mapping::Drop), _) | (None, Unlisted::Drop) => continue,
+            (Some(Mapping::Keep { rename, recipe }), _) => (rename.as_ref().unwrap_or(&field.name), recipe),
+            (None, Unlisted::Pass) => (&field.name, &own),
+            (None, Unlisted::Fail) => {
+                unlisted.push(field.name.clone());
+                continue;
             }
-            (None, Unlisted::Pass) => outputs.push(Output {
-                name: field.name.clone(),
-                field,
-                cast: None,
-            }),
-            (None, Unlisted::Fail) => unlisted.push(field.name.clone()),
-        }
+        };
+        outputs.push(Output {
+            name,
+            field: Some(field),
+            recipe,
+        });
     }
     if !unlisted.is_empty() {
         return Err(OpenError::Unlisted(unlisted));
     }
+    outputs.extend(config.add.iter().map(|(name, recipe)| Output {
+        name,
+        field: None,
+        recipe,
+    }));
     check_names(&outputs)?;
     order(&mut outputs, &config.order)?;
     let mut plan = Plan::default();
-    let mut casts = Vec::new();
+    let mut reads = Reads::default();
+    let mut pipelines = Vec::new();
     for output in outputs {
-        output.plan(&mut plan, &mut casts)?;
+        plan.outputs
+            .push(match bind(table, output.field, output.recipe, &mut reads)? {
+                Bound::Pass(source) => OutputColumn::pass(output.name, &source),
+                Bound::Computed(pipeline, field) => {
+                    pipelines.push(pipeline);
+                    OutputColumn::computed(output.name, field)
+                }
+            });
     }
-    Ok((casts, plan))
+    plan.reads = reads.0;
+    Ok((pipelines, plan))
 }
 
 /// One output column, before it is planned.
 struct Output<'a> {
-    name: String,
-    field: &'a SourceField,
-    cast: Option<DataType>,
-}
-
-impl Output<'_> {
-    fn plan(self, plan: &mut Plan, casts: &mut Vec<Cast>) -> Result<(), OpenError> {
-        let Some(to) = self.cast else {
-            plan.outputs.push(OutputColumn::pass(&self.name, &self.field.name));
-            return Ok(());
-        };
-        let (column, from) = (&self.field.name, self.field.data_type);
-        if !supported(from, to) {
-            return Err(OpenError::unsupported(
-                column,
-                format!("it is {from}, which cannot be cast to {to}"),
-            ));
-        }
-        plan.reads.push(column.clone());
-        plan.outputs.push(OutputColumn::computed(
-            &self.name,
-            ComputedField {
-                data_type: to,
-                nullable: self.field.nullable,
-                sources: vec![column.clone()],
-                how: format!("cast from {from} to {to}"),
-            },
-        ));
-        casts.push(Cast {
-            column: column.clone(),
-            from,
-            to,
-        });
-        Ok(())
-    }
+    name: &'a str,
+    /// The column of the table that it is; absent for a new one.
+    field: Option<&'a SourceField>,
+    recipe: &'a Recipe,
 }
 
 /// What the configuration says about each column of the table.
@@ -109,14 +91,25 @@ fn assign<'a>(table: &Table, config: &'a Config) -> Result<Vec<Option<&'a Mappin
 }
 
 fn check_names(outputs: &[Output<'_>]) -> Result<(), OpenError> {
-    let mut seen: HashMap<String, &str> = HashMap::new();
+    let mut seen: HashMap<String, &Output<'_>> = HashMap::new();
     for output in outputs {
-        let column = output.field.name.as_str();
-        if let Some(other) = seen.insert(output.name.to_lowercase(), column) {
+        if let Some(other) = seen.insert(output.name.to_lowercase(), output) {
+            // New columns come last and differ among each other, so the other one is of the table.
+            let column = other.field.map_or(other.name, |field| &field.name);
+            let (path, both) = match output.field {
+                Some(field) => (
+                    "columns".to_owned(),
+                    format!("the columns `{column}` and `{}`", field.name),
+                ),
+                None => (
+                    format!("add.{}", output.name),
+                    format!("the column `{column}` and this new one"),
+                ),
+            };
             return Err(OpenError::config(
-                "columns",
+                path,
                 format!(
-                    "the columns `{other}` and `{column}` would both be named `{}` (names are compared ignoring case); rename or drop one",
+                    "{both} would both be named `{}` (names are compared ignoring case); rename or drop one",
                     output.name
                 ),
             ));
@@ -132,7 +125,7 @@ fn order(outputs: &mut [Output<'_>], order: &[String]) -> Result<(), OpenError> 
         let path = || format!("order[{rank}]");
         let lower = name.to_lowercase();
         if !outputs.iter().any(|output| output.name.to_lowercase() == lower) {
-            let names = outputs.iter().map(|output| output.name.as_str());
+            let names = outputs.iter().map(|output| output.name);
             let reason = match nearest(name, names) {
                 Some(meant) => format!("no output is named `{name}`, did you mean `{meant}`?"),
                 None => format!("no output is named `{name}`"),

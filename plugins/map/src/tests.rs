@@ -8,6 +8,10 @@ use sluice_plugin::{
 use crate::MapColumns;
 use crate::convert::supported;
 
+mod recipes;
+mod sources;
+mod steps;
+
 fn table(columns: &[(&str, DataType)]) -> Table {
     let field = |&(name, data_type): &(&str, DataType)| SourceField {
         name: name.to_owned(),
