@@ -97,6 +97,75 @@ pub(super) fn rejects(expected: &[(u32, &str, &str)]) -> Vec<(u32, String, Strin
     expected.iter().map(owned).collect()
 }
 
+/// The example at the top of the README, as a user would paste it.
+#[test]
+fn the_example_of_the_readme() {
+    let readme = include_str!("../../README.md");
+    let example = readme.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let table: serde_json::Value = toml::from_str(example).unwrap();
+    let config = table["table"]["transform"][0]["config"].to_string();
+    let ids = [Some(Value::Int(7)), Some(Value::Int(8))];
+    let prices = [None, Some(Value::Decimal(150, 2))];
+    let decimal = |precision, scale| DataType::Decimal { precision, scale };
+    let texts = [
+        ("Status", [Some(" a"), Some("x")]),
+        ("Phone", [None, Some("1")]),
+        ("Mobile", [Some("2"), Some("3")]),
+        ("rowguid", [None, None]),
+        ("FirstName", [Some("Ada"), Some("Alan")]),
+        ("MiddleName", [None, Some("M.")]),
+        ("LastName", [Some("Lovelace"), Some("Turing")]),
+        ("ZipCode", [Some("98101-4412"), None]),
+        ("Details", [Some(r#"{"address":{"city":"Bath"}}"#), Some("{}")]),
+    ]
+    .map(|(name, values)| (name, utf8(&values)));
+    let mut given = vec![
+        ("CustID", DataType::Int32, false, &ids[..]),
+        ("Price", decimal(9, 2), true, &prices[..]),
+    ];
+    given.extend(
+        texts
+            .iter()
+            .map(|(name, values)| (*name, DataType::Utf8, true, &values[..])),
+    );
+    let made = made(&given, &config);
+    let names: Vec<_> = made.plan.outputs.iter().map(|output| output.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "customer_id",
+            "full_name",
+            "Price",
+            "Status",
+            "Phone",
+            "Mobile",
+            "FirstName",
+            "MiddleName",
+            "LastName",
+            "ZipCode",
+            "Details",
+            "area",
+            "city",
+            "source"
+        ]
+    );
+    assert_eq!(made.values("customer_id"), ids);
+    assert_eq!(made.field("Price").data_type, decimal(18, 4));
+    let prices = [0, 15_000].map(|unscaled| Some(Value::Decimal(unscaled, 4)));
+    assert_eq!(made.values("Price"), prices);
+    for (name, expected) in [
+        ("full_name", [Some("Ada Lovelace"), Some("Alan M. Turing")]),
+        ("Status", [Some("active"), Some("other")]),
+        ("Phone", [Some("2"), Some("1")]),
+        ("area", [Some("98101"), None]),
+        ("city", [Some("Bath"), Some("unknown")]),
+        ("source", [Some("crm"), Some("crm")]),
+    ] {
+        assert_eq!(made.values(name), utf8(&expected), "{name}");
+    }
+    assert!(made.rejects.is_empty());
+}
+
 #[test]
 fn steps_then_cast_then_default() {
     let given = utf8(&[
