@@ -83,7 +83,11 @@ pub struct Streams {
 /// Starts one stream per table of the settings. What they share is set up first, once: the login, the facts and control
 /// tables (writers that create one Delta table at the same time would conflict), the poller, the component engine.
 pub async fn start_many(settings: &Settings, options: StartOptions) -> Result<Streams, StartError> {
-    let engine = Engine::new(settings.plugins_dir.clone(), crate::BUILT_IN_COMPONENTS)?;
+    let engine = Engine::with_cache(
+        settings.plugins_dir.clone(),
+        crate::BUILT_IN_COMPONENTS,
+        settings.component_cache.clone(),
+    )?;
     let keys = key_ring(settings)?;
     let asks = AskPool::new(settings.source.clone(), settings.limits.connections.clamp(1, 4));
     let catalog = persist(|| async { Catalog::read(&mut *asks.get().await?).await }).await?;

@@ -43,7 +43,11 @@ pub(super) async fn run(args: CheckArgs) -> Result<(), Failure> {
             false => say!("warning: {warning}"),
         }
     }
-    let engine = Engine::new(settings.plugins_dir.clone(), crate::BUILT_IN_COMPONENTS)?;
+    let engine = Engine::with_cache(
+        settings.plugins_dir.clone(),
+        crate::BUILT_IN_COMPONENTS,
+        settings.component_cache.clone(),
+    )?;
     let keys = key_ring(&settings).map_err(|error| Failure::new(ErrorKind::Config, error.to_string()))?;
     let asks = AskPool::new(settings.source.clone(), 1);
     let catalog = persist(|| async { Catalog::read(&mut *asks.get().await?).await }).await?;
@@ -253,13 +257,14 @@ fn print_table(table: &TableSettings, source: &TableSource, opened: &Chain, stan
             .map(|(name, version)| format!("{name} {version}"))
             .collect();
         say!(
-            "  transform  {}  sha256 {:.16}…  wit {}  memory {} MiB  output {} MiB  deadline {:?}{}",
+            "  transform  {}  sha256 {:.16}…  wit {}  memory {} MiB  output {} MiB  deadline {:?}{}{}",
             plugin_name(step),
             step.sha256,
             step.wit,
             settings.memory_bytes >> 20,
             settings.output_bytes >> 20,
             settings.deadline,
+            if settings.wasi { "  wasi" } else { "" },
             if keys.is_empty() {
                 String::new()
             } else {

@@ -4,6 +4,7 @@
 
 mod locations;
 mod ownership;
+mod plugins;
 mod reading;
 mod secret;
 mod section;
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::{Classify, ErrorKind};
+use crate::transform::CacheSettings;
 
 pub use ownership::OwnershipSettings;
 pub use reading::{OnDataLoss, Partitions, ReadingSettings, SchemaChangePolicy, StartingLsn};
@@ -35,6 +37,8 @@ pub struct Settings {
     pub source: SourceSettings,
     /// Where components are looked for, besides the built-in ones.
     pub plugins_dir: Option<PathBuf>,
+    /// Where compiled components are kept.
+    pub component_cache: CacheSettings,
     /// Named keys that the host uses on a component's behalf.
     pub keys: Vec<KeySettings>,
     /// Bounds of the process.
@@ -166,13 +170,14 @@ impl Settings {
                 ));
             }
         };
-        let plugins_dir = match root.section("plugins")? {
+        let (plugins_dir, component_cache) = match root.section("plugins")? {
             Some(mut plugins) => {
                 let dir = plugins.string("dir")?.map(|dir| base.join(dir));
+                let cache = plugins::cache(&mut plugins, base)?;
                 plugins.finish()?;
-                dir
+                (dir, cache)
             }
-            None => None,
+            None => (None, CacheSettings::default()),
         };
         let keys = match root.section("keys")? {
             Some(section) => parse_keys(&section, base, secrets, &mut warnings)?,
@@ -195,6 +200,7 @@ impl Settings {
         Ok(Settings {
             source,
             plugins_dir,
+            component_cache,
             keys,
             limits,
             ownership,
@@ -487,6 +493,27 @@ control_table = "lake/ops/table_finalization"
         assert_eq!(
             settings.tables[0].transforms[0].config,
             serde_json::json!({"since": "2024-01-02"})
+        );
+    }
+
+    #[test]
+    fn language_runtimes_get_larger_limits_unless_the_table_says_otherwise() {
+        let transform = "[[table]]\ncapture_instance = \"a\"\n[[table.transform]]\nplugin = \"mask\"\n";
+        let limits = |lines: &str| {
+            let settings = parse(&format!("{transform}{lines}\n")).unwrap();
+            let transform = &settings.tables[0].transforms[0];
+            (
+                transform.wasi,
+                transform.memory_bytes >> 20,
+                transform.deadline.as_secs(),
+            )
+        };
+        assert_eq!(limits(""), (false, 256, 10));
+        assert_eq!(limits("wasi = false"), (false, 256, 10));
+        assert_eq!(limits("wasi = true"), (true, 512, 60));
+        assert_eq!(
+            limits("wasi = true\nmemory = \"100MiB\"\ndeadline = \"5s\""),
+            (true, 100, 5)
         );
     }
 

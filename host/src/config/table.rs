@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::identity::{AppId, CaptureInstance};
-use crate::transform::{DEFAULT_DEADLINE, DEFAULT_MEMORY_BYTES, DEFAULT_OUTPUT_BYTES, OnError};
+use crate::transform::{DEFAULT_OUTPUT_BYTES, Limits, OnError};
 use crate::verdict::Granularity;
 
 use super::reading::{Reading, ReadingSettings};
@@ -119,6 +119,8 @@ pub struct TransformSettings {
     pub plugin: String,
     /// The only file that is accepted, as lower-case hex.
     pub sha256: Option<String>,
+    /// Whether the component may import WASI, of which it gets an empty one.
+    pub wasi: bool,
     /// Memory that the component may use.
     pub memory_bytes: u64,
     /// Bytes that the component may hand over in one call.
@@ -467,26 +469,29 @@ fn parse_transform(mut section: Section<'_>, keys: &[KeySettings]) -> Result<Tra
             ));
         }
     }
+    let wasi = section.boolean("wasi")?.unwrap_or(false);
+    let defaults = if wasi { Limits::with_wasi() } else { Limits::default() };
     let memory_bytes = section
         .bytes("memory", MIB..=4096 * MIB)?
-        .unwrap_or(DEFAULT_MEMORY_BYTES);
+        .unwrap_or(defaults.memory_bytes);
     let output_bytes = section
         .bytes("output", MIB..=2048 * MIB)?
         .unwrap_or(DEFAULT_OUTPUT_BYTES);
     let deadline = section
         .duration("deadline", Duration::from_millis(10)..=3600 * SECOND)?
-        .unwrap_or(DEFAULT_DEADLINE);
+        .unwrap_or(defaults.deadline);
     let config = match section.value("config") {
         None => serde_json::Value::Object(serde_json::Map::new()),
         Some(value @ toml::Value::Table(_)) => json_of(value)
             .map_err(|path| section.error(&format!("config{path}"), "must be finite: JSON has no nan or inf"))?,
         Some(_) => return Err(section.error("config", "must be a table")),
     };
-    section.not_yet(&["wasi", "version"])?;
+    section.not_yet(&["version"])?;
     section.finish()?;
     Ok(TransformSettings {
         plugin,
         sha256,
+        wasi,
         memory_bytes,
         output_bytes,
         deadline,

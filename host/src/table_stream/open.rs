@@ -495,6 +495,7 @@ pub(crate) fn specs(settings: &TableSettings) -> Vec<TransformSpec> {
             sha256: transform.sha256.clone(),
             config: transform.config.clone(),
             keys: transform.keys.clone(),
+            wasi: transform.wasi,
             memory_bytes: transform.memory_bytes,
             output_bytes: transform.output_bytes,
             deadline: transform.deadline,

@@ -7,11 +7,14 @@ use wasmparser::{CanonicalFunction, CanonicalOption, Parser, Payload};
 use wasmtime::component::{Component, HasSelf, Linker};
 
 use super::bindings::{PACKAGE, VERSIONS, v0_1};
+use super::cache::Cache;
 use super::error::{listing, quoted};
 use super::levels::{self, Levels, on_ample_stack};
 use super::module::{self, ModuleFault};
 use super::sandbox::HostState;
+use super::wasi;
 use crate::error::ErrorKind;
+use crate::sha256;
 
 /// The largest file that is taken. A component of a language runtime is about 20 MB.
 pub(crate) const MAX_FILE_BYTES: u64 = 128 << 20;
@@ -135,6 +138,8 @@ pub(crate) struct Compiled {
     pub(crate) info: Option<PluginInfo>,
     /// The version of the contract that it is written for.
     pub(crate) wit: &'static str,
+    /// Its first import of WASI, if it has one.
+    pub(crate) wasi: Option<String>,
     pub(crate) pre: v0_1::PluginPre<HostState>,
 }
 
@@ -164,14 +169,15 @@ impl Compiled {
         self.wit != "0.1.0"
     }
 
-    /// Checks and compiles `bytes`, which were read from `file`.
+    /// Checks `bytes`, which were read from `file`, and compiles them unless `cache` has their code.
     pub(crate) fn new(
         engine: &wasmtime::Engine,
+        cache: Option<&Cache>,
         file: &str,
         sha256: String,
         bytes: Arc<[u8]>,
     ) -> Result<Compiled, PluginError> {
-        on_ample_stack(|| Compiled::on_this_stack(engine, file, sha256, bytes)).unwrap_or_else(|reason| {
+        on_ample_stack(|| Compiled::on_this_stack(engine, cache, file, sha256, bytes)).unwrap_or_else(|reason| {
             Err(PluginError::Damaged {
                 file: file.to_owned(),
                 reason,
@@ -181,6 +187,7 @@ impl Compiled {
 
     fn on_this_stack(
         engine: &wasmtime::Engine,
+        cache: Option<&Cache>,
         file: &str,
         sha256: String,
         bytes: Arc<[u8]>,
@@ -190,10 +197,16 @@ impl Compiled {
             file: file.to_owned(),
             reason: format!("{what}: {error:#}"),
         };
-        let component = inspected.component.as_deref().unwrap_or(&bytes);
-        let component = Component::from_binary(engine, component).map_err(|e| damaged("cannot be compiled", e))?;
+        let compiled = match (cache, &inspected.component) {
+            (None, made) => Component::from_binary(engine, made.as_deref().unwrap_or(&bytes)),
+            (Some(cache), None) => cache.component(engine, &sha256, &bytes),
+            // What a core module becomes depends on this sluice as well, so its own digest would not do.
+            (Some(cache), Some(made)) => cache.component(engine, &sha256::hex(made), made),
+        };
+        let component = compiled.map_err(|e| damaged("cannot be compiled", e))?;
         let mut linker = Linker::<HostState>::new(engine);
         v0_1::Plugin::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)
+            .and_then(|()| wasi::add_to_linker(&mut linker, &component))
             .map_err(|e| damaged("cannot be linked", e))?;
         let pre = linker
             .instantiate_pre(&component)
@@ -203,6 +216,7 @@ impl Compiled {
             sha256,
             info: inspected.info,
             wit: inspected.wit,
+            wasi: inspected.wasi,
             bytes,
             pre,
         })
@@ -216,6 +230,7 @@ struct Inspected {
     component: Option<Vec<u8>>,
     info: Option<PluginInfo>,
     wit: &'static str,
+    wasi: Option<String>,
 }
 
 /// What the sections of a component or module say, without their types. The nested ones are validated when it is compiled.
@@ -261,6 +276,10 @@ fn inspect(file: &str, bytes: &[u8]) -> Result<Inspected, PluginError> {
         component,
         info,
         wit: outline.contract_version(file)?,
+        wasi: outline
+            .imports
+            .into_iter()
+            .find(|import| wasi::offered(import).is_some()),
     })
 }
 
@@ -311,7 +330,7 @@ impl Outline {
         match self
             .imports
             .iter()
-            .find(|import| !offered.contains(import) && !types.contains(import))
+            .find(|import| !offered.contains(import) && !types.contains(import) && wasi::offered(import).is_none())
         {
             Some(import) => Err(PluginError::UnknownImport {
                 file: file.to_owned(),

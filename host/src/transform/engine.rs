@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use wasmtime::Config;
 
+use super::cache::{Cache, CacheSettings};
 use super::component::{Compiled, PluginError};
 use super::error::TransformError;
 use super::limits::STACK_BYTES;
@@ -24,6 +25,9 @@ pub struct Engine {
     wasmtime: wasmtime::Engine,
     registry: Registry,
     compiled: Mutex<HashMap<String, Slot>>,
+    cache_settings: CacheSettings,
+    /// Opened when something is compiled for the first time.
+    cache: OnceLock<Option<Cache>>,
     ticker: Option<Ticker>,
 }
 
@@ -41,10 +45,19 @@ pub(crate) struct Plugin {
 }
 
 impl Engine {
-    /// Starts the engine. `plugins_dir` is looked into only when a plugin is asked for.
+    /// Starts the engine, without a cache of compiled code. `plugins_dir` is looked into only when a plugin is asked for.
     pub fn new(
         plugins_dir: Option<PathBuf>,
         builtins: &'static [BuiltinComponent],
+    ) -> Result<Arc<Engine>, TransformError> {
+        Engine::with_cache(plugins_dir, builtins, CacheSettings::Off)
+    }
+
+    /// Starts the engine with a cache of compiled code, which is opened only when a component is compiled.
+    pub fn with_cache(
+        plugins_dir: Option<PathBuf>,
+        builtins: &'static [BuiltinComponent],
+        cache: CacheSettings,
     ) -> Result<Arc<Engine>, TransformError> {
         let wasmtime = wasmtime::Engine::new(&settings()).map_err(|e| TransformError::Engine(format!("{e:#}")))?;
         let ticker = Ticker::start(wasmtime.clone()).map_err(|e| TransformError::Engine(e.to_string()))?;
@@ -52,6 +65,8 @@ impl Engine {
             wasmtime,
             registry: Registry::new(plugins_dir, builtins),
             compiled: Mutex::default(),
+            cache_settings: cache,
+            cache: OnceLock::new(),
             ticker: Some(ticker),
         }))
     }
@@ -101,7 +116,8 @@ impl Engine {
         if let Some(compiled) = &*slot {
             return Ok(Arc::clone(compiled));
         }
-        let compiled = Compiled::new(&self.wasmtime, &found.file, sha256, Arc::clone(&found.bytes))?;
+        let cache = self.cache.get_or_init(|| Cache::open(&self.cache_settings)).as_ref();
+        let compiled = Compiled::new(&self.wasmtime, cache, &found.file, sha256, Arc::clone(&found.bytes))?;
         Ok(Arc::clone(slot.insert(Arc::new(compiled))))
     }
 }

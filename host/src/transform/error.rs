@@ -150,6 +150,14 @@ pub enum ConfigFault {
         /// Why, in the component's words (it has seen no data yet).
         reason: String,
     },
+    /// The component asks for WASI, and the table does not allow it.
+    #[error(
+        "the component imports `{import}`, as those of language runtimes do; set `wasi = true` to give it an empty system"
+    )]
+    Wasi {
+        /// The first such import.
+        import: String,
+    },
 }
 
 /// What a component did that its batch is refused for.
@@ -182,6 +190,9 @@ pub enum Fault {
     /// It recursed too deeply.
     #[error("the component overran its stack of {STACK_BYTES} bytes")]
     Stack,
+    /// It used something of WASI that there is nothing behind.
+    #[error("the component used {0}; with `wasi = true` it has no files, no network and no process to end")]
+    Wasi(String),
     /// Its answer does not follow the canonical ABI (a pointer out of bounds, text that is not UTF-8 …).
     #[error("the component gave an answer that cannot be read")]
     Unreadable,

@@ -8,6 +8,12 @@ use wasmtime::ResourceLimiter;
 pub const DEFAULT_MEMORY_BYTES: u64 = 256 << 20;
 /// Wall time of one chunk in one component, unless a table says otherwise.
 pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(10);
+/// Linear memory of one instance of a transform with `wasi = true`, unless a table says otherwise. CPython starts in 24 MiB;
+/// its objects take several times what the values of a chunk take.
+pub const DEFAULT_WASI_MEMORY_BYTES: u64 = 512 << 20;
+/// Wall time of one chunk in one component of a transform with `wasi = true`, unless a table says otherwise. An interpreter
+/// is tens of times slower than compiled code.
+pub const DEFAULT_WASI_DEADLINE: Duration = Duration::from_secs(60);
 /// What a component may hand over in one call, unless a table says otherwise.
 pub const DEFAULT_OUTPUT_BYTES: u64 = 256 << 20;
 /// Stack of a component. Well below the 2 MiB that a thread of the runtime has, host frames included.
@@ -36,6 +42,17 @@ impl Default for Limits {
             memory_bytes: DEFAULT_MEMORY_BYTES,
             deadline: DEFAULT_DEADLINE,
             output_bytes: DEFAULT_OUTPUT_BYTES,
+        }
+    }
+}
+
+impl Limits {
+    /// The limits of a transform with `wasi = true`, unless a table says otherwise.
+    pub fn with_wasi() -> Limits {
+        Limits {
+            memory_bytes: DEFAULT_WASI_MEMORY_BYTES,
+            deadline: DEFAULT_WASI_DEADLINE,
+            ..Limits::default()
         }
     }
 }

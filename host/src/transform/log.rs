@@ -22,7 +22,7 @@ impl Default for LogBudget {
 
 impl LogBudget {
     /// Takes one message from the budget. `None` when it is spent.
-    fn take(&mut self) -> Option<()> {
+    pub(crate) fn take(&mut self) -> Option<()> {
         self.left = self.left.checked_sub(1)?;
         Some(())
     }

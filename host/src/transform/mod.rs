@@ -7,11 +7,12 @@
 //! before it was checked, and on any error nothing comes out.
 //!
 //! The way of a component: `registry` finds its bytes, `component` refuses what it can by name and compiles the rest once
-//! per process (`engine`), `plan` checks what it says it will do, `route` follows each column through the chain for
-//! people and for `protect`.
+//! per process (`engine`), or takes its code from a private directory (`cache`), `plan` checks what it says it will do, `route` follows each column through the chain for
+//! people and for `protect`. The runtimes of other languages find an empty system (`wasi`).
 
 mod bindings;
 mod bisect;
+mod cache;
 mod chain;
 mod check;
 mod chunk;
@@ -38,15 +39,20 @@ mod step;
 #[cfg(test)]
 mod tests;
 mod together;
+mod wasi;
 mod watch;
 
+pub use cache::CacheSettings;
 pub use chain::{Applied, Chain, Quarantined, WITH_ANOTHER};
 pub use check::{Invalid, What};
 pub use component::PluginError;
 pub use engine::Engine;
 pub use error::{ConfigFault, Fault, Place, RowAt, TableFault, TransformError};
 pub use keys::{KeyError, KeyRing, MIN_SECRET_BYTES};
-pub use limits::{DEFAULT_DEADLINE, DEFAULT_MEMORY_BYTES, DEFAULT_OUTPUT_BYTES, Limits};
+pub use limits::{
+    DEFAULT_DEADLINE, DEFAULT_MEMORY_BYTES, DEFAULT_OUTPUT_BYTES, DEFAULT_WASI_DEADLINE, DEFAULT_WASI_MEMORY_BYTES,
+    Limits,
+};
 pub use plan::PlanFault;
 pub use provenance::Provenance;
 pub(crate) use provenance::digest_of;

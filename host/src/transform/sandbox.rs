@@ -13,6 +13,7 @@ use super::error::Fault;
 use super::keys::Grants;
 use super::limits::{Limiter, Limits};
 use super::log::{LogBudget, guest_text};
+use super::wasi::{self, Wasi};
 
 /// What the host keeps beside an instance.
 pub(crate) struct HostState {
@@ -20,6 +21,7 @@ pub(crate) struct HostState {
     pub(crate) log: LogBudget,
     pub(crate) grants: Arc<Grants>,
     pub(crate) deadline: Instant,
+    pub(crate) wasi: Wasi,
     /// Names the table and the plugin in the debug log.
     pub(crate) label: Arc<str>,
 }
@@ -56,6 +58,7 @@ impl Instance {
             deadline: started
                 .checked_add(limits.deadline)
                 .unwrap_or(started + Duration::from_secs(3_155_760_000)),
+            wasi: Wasi::new(Arc::clone(&label)),
             label,
         };
         let mut store = Store::new(component.pre.engine(), state);
@@ -116,6 +119,9 @@ fn fault(state: &HostState, limits: Limits, error: &wasmtime::Error) -> Fault {
         return Fault::Deadline {
             ms: limits.deadline.as_millis(),
         };
+    }
+    if let Some(refused) = error.downcast_ref::<wasi::Refused>() {
+        return Fault::Wasi(refused.to_string());
     }
     match error.downcast_ref::<Trap>() {
         Some(Trap::Interrupt) => Fault::Deadline {

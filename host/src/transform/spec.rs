@@ -15,6 +15,8 @@ pub struct TransformSpec {
     pub config: serde_json::Value,
     /// Names of the keys that the component may have used on its behalf.
     pub keys: Vec<String>,
+    /// Whether the component may import WASI, of which it gets an empty one.
+    pub wasi: bool,
     /// Linear memory of one instance, in bytes.
     pub memory_bytes: u64,
     /// Wall time for one chunk.
@@ -45,6 +47,7 @@ impl TransformSpec {
             sha256: None,
             config: serde_json::Value::Object(serde_json::Map::new()),
             keys: Vec::new(),
+            wasi: false,
             memory_bytes: limits.memory_bytes,
             deadline: limits.deadline,
             output_bytes: limits.output_bytes,

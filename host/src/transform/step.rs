@@ -124,6 +124,9 @@ impl Step {
         let plugin = engine
             .plugin(&spec.plugin, spec.sha256.as_deref())
             .map_err(|error| config_fault(error.into()))?;
+        if let (false, Some(import)) = (spec.wasi, &plugin.compiled.wasi) {
+            return Err(config_fault(ConfigFault::Wasi { import: import.clone() }));
+        }
         if let Some(unsupported) = inputs
             .iter()
             .find(|input| columns::wire_type(&input.data_type).is_none())

@@ -5,6 +5,7 @@ mod components;
 mod guide;
 mod quarantine;
 mod refusals;
+mod wasi;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
