@@ -177,3 +177,67 @@ impl Ticker {
         let _ = self.thread.join();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wasmtime::{Instance, Module, Store};
+
+    use super::*;
+
+    /// What the export `run` of a module gives under the settings of every component.
+    fn run(module: &str) -> u64 {
+        let engine = wasmtime::Engine::new(&settings()).unwrap();
+        let module = Module::new(&engine, wat::parse_str(module).unwrap()).unwrap();
+        let mut store = Store::new(&engine, ());
+        store.set_epoch_deadline(1000);
+        let instance = Instance::new(&mut store, &module, &[]).unwrap();
+        let run = instance.get_typed_func::<(), u64>(&mut store, "run").unwrap();
+        run.call(&mut store, ()).unwrap()
+    }
+
+    fn refusal(module: &str) -> String {
+        let engine = wasmtime::Engine::new(&settings()).unwrap();
+        let error = Module::new(&engine, wat::parse_str(module).unwrap()).unwrap_err();
+        format!("{error:#}")
+    }
+
+    /// Processors keep the payload of a NaN, and differ in its sign: here both are gone.
+    #[test]
+    fn every_nan_that_is_computed_is_the_same() {
+        for (given, computed) in [
+            ("f64.reinterpret_i64 (i64.const 0xfff4000000000001)", "f64.add"),
+            ("f64.reinterpret_i64 (i64.const 0x7ffc00000000beef)", "f64.mul"),
+            ("f64.const inf", "f64.sub"),
+            ("f64.const 0", "f64.div"),
+        ] {
+            let found = run(&format!(
+                "(module (func (export \"run\") (result i64) (i64.reinterpret_f64 ({computed} ({given}) ({given})))))"
+            ));
+            assert_eq!(found, 0x7ff8_0000_0000_0000, "{computed}");
+        }
+        let found = run(
+            "(module (func (export \"run\") (result i64) (i64.extend_i32_u (i32.reinterpret_f32
+                (f32.add (f32.reinterpret_i32 (i32.const 0xffa00001)) (f32.const 1))))))",
+        );
+        assert_eq!(found, 0x7fc0_0000);
+    }
+
+    /// An index of 16 or more may choose lane 0 or lane 16 of 16 on one processor and give 0 on another: here it gives 0.
+    #[test]
+    fn relaxed_simd_gives_the_same_everywhere() {
+        let found = run(
+            "(module (func (export \"run\") (result i64) (i64x2.extract_lane 0 (i8x16.relaxed_swizzle
+                (v128.const i8x16 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16)
+                (v128.const i8x16 0 16 17 31 127 1 1 1 0 0 0 0 0 0 0 0)))))",
+        );
+        assert_eq!(found.to_le_bytes(), [1, 0, 0, 0, 0, 2, 2, 2]);
+    }
+
+    #[test]
+    fn threads_and_large_memories_are_refused() {
+        let shared = refusal("(module (memory 1 1 shared))");
+        assert!(shared.contains("threads must be enabled"), "{shared}");
+        let large = refusal("(module (memory i64 1))");
+        assert!(large.contains("memory64 must be enabled"), "{large}");
+    }
+}

@@ -152,6 +152,9 @@ fn fault(state: &HostState, limits: Limits, error: &wasmtime::Error) -> Fault {
 
 #[cfg(test)]
 mod tests {
+    use wasmtime::component::{Component, Linker};
+    use wasmtime::{Engine, Module};
+
     use super::*;
 
     #[test]
@@ -160,5 +163,98 @@ mod tests {
         assert_eq!(ticks(Duration::from_millis(10)), 1);
         assert_eq!(ticks(Duration::from_millis(11)), 2);
         assert_eq!(ticks(Duration::MAX), u64::MAX / 2);
+    }
+
+    fn state() -> HostState {
+        let label: Arc<str> = "probe".into();
+        HostState {
+            limiter: Limiter::new(16 << 20),
+            log: LogBudget::default(),
+            grants: Arc::default(),
+            deadline: Instant::now() + Duration::from_secs(60),
+            wasi: Wasi::new(Arc::clone(&label)),
+            label,
+        }
+    }
+
+    fn store(engine: &Engine) -> Store<HostState> {
+        let mut store = Store::new(engine, state());
+        store.limiter(|state| &mut state.limiter);
+        store
+    }
+
+    #[test]
+    fn tables_and_memories_beyond_the_limits_have_names() {
+        let engine = Engine::default();
+        for (module, expected) in [
+            ("(module (table 1048576 funcref))", None),
+            ("(module (table 1048577 funcref))", Some(Fault::Structure)),
+            ("(module (table 600000 funcref) (table 600000 funcref))", Some(Fault::Structure)),
+            (
+                "(module (table 1 funcref) (func (if (i32.lt_s (table.grow (ref.null func) (i32.const 1048576)) (i32.const 0))
+                    (then (unreachable)))) (start 0))",
+                Some(Fault::Structure),
+            ),
+            ("(module (memory 256))", None),
+            ("(module (memory 257))", Some(Fault::Memory { bytes: 1 << 28 })),
+            ("(module (memory 200) (memory 200))", Some(Fault::Memory { bytes: 1 << 28 })),
+            (
+                "(module (memory 1) (func (if (i32.lt_s (memory.grow (i32.const 256)) (i32.const 0))
+                    (then (unreachable)))) (start 0))",
+                Some(Fault::Memory { bytes: 1 << 28 }),
+            ),
+        ] {
+            let compiled = Module::new(&engine, wat::parse_str(module).unwrap()).unwrap();
+            let mut store = store(&engine);
+            let error = wasmtime::Instance::new(&mut store, &compiled, &[]).err();
+            // The fault names the limit of the table's configuration.
+            let found = error.map(|error| fault(store.data(), Limits::default(), &error));
+            assert_eq!(found, expected, "{module}");
+        }
+    }
+
+    /// A list may name the same bytes a thousand times, and takes them a thousand times when it is read.
+    #[test]
+    fn lists_that_share_their_bytes_are_counted_each_time() {
+        let engine = Engine::default();
+        let guest = "(component
+            (core module $guest
+              (memory (export \"memory\") 32)
+              (func (export \"make\") (param i32) (result i32) (local $i i32)
+                (loop $next
+                  (i32.store offset=4 (i32.shl (local.get $i) (i32.const 3)) (i32.const 1048576))
+                  (local.set $i (i32.add (local.get $i) (i32.const 1)))
+                  (br_if $next (i32.lt_u (local.get $i) (local.get 0))))
+                (i32.store (i32.const 65536) (i32.const 0))
+                (i32.store (i32.const 65540) (local.get 0))
+                (i32.const 65536)))
+            (core instance $guest (instantiate $guest))
+            (alias core export $guest \"memory\" (core memory $memory))
+            (func (export \"make\") (param \"n\" u32) (result (list (list u8)))
+              (canon lift (core func $guest \"make\") (memory $memory))))";
+        let component = Component::new(&engine, wat::parse_str(guest).unwrap()).unwrap();
+        let make = |n: u32| {
+            let mut store = store(&engine);
+            store.set_hostcall_fuel(32 << 20);
+            let instance = Linker::new(&engine).instantiate(&mut store, &component).unwrap();
+            let make = instance
+                .get_typed_func::<(u32,), (Vec<Vec<u8>>,)>(&mut store, "make")
+                .unwrap();
+            let answer = make.call(&mut store, (n,));
+            answer.map_err(|error| fault(store.data(), Limits::default(), &error))
+        };
+        assert_eq!(make(20).unwrap().0.len(), 20);
+        assert!(matches!(make(1000), Err(Fault::Output { .. })));
+    }
+
+    #[test]
+    fn what_ends_a_call_of_wasi_is_named() {
+        let error = wasmtime::Error::from(wasi::Refused::EmptyPoll).context("somewhere");
+        let found = fault(&state(), Limits::default(), &error);
+        assert_eq!(
+            found.to_string(),
+            "the component used `poll` of `wasi:io/poll` with an empty list; with `wasi = true` it has no files, no network \
+             and no process to end"
+        );
     }
 }
