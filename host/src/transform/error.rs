@@ -294,6 +294,7 @@ impl Fault {
             Fault::Output { .. } => Some("output-limit"),
             Fault::Stack => Some("stack-limit"),
             Fault::Unreadable | Fault::Invalid(_) => Some("invalid-answer"),
+            Fault::Wasi(_) => Some("wasi-refused"),
             Fault::Failed { code, .. } | Fault::Rejected { code, .. } => Some(code),
             // How long a call takes depends on the machine as well.
             Fault::Deadline { .. } => None,
