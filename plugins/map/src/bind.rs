@@ -355,10 +355,5 @@ fn find<'a>(table: &'a Table, name: &str, path: &str) -> Result<&'a SourceField,
 
 /// The field of a computed column, which no key has a part in.
 fn computed(data_type: DataType, nullable: bool, sources: Vec<String>, how: String) -> ComputedField {
-    ComputedField {
-        data_type,
-        nullable,
-        sources,
-        how,
-    }
+    ComputedField::new(data_type, nullable, sources, how)
 }

@@ -137,6 +137,14 @@ impl Method {
         }
     }
 
+    /// The key that it is made with, if it is keyed.
+    pub(crate) fn key(&self) -> Option<&str> {
+        match self {
+            Self::Hash(HashOptions { key, .. }) | Self::Email { key, .. } => Some(key),
+            _ => None,
+        }
+    }
+
     fn read(path: &str, value: Value) -> Result<Self, OpenError> {
         let (name, options) = match value {
             Value::String(name) => (name, Map::new()),

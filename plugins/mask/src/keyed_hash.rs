@@ -65,7 +65,7 @@ pub(crate) fn digests(
         .hmac_sha256(key, context, rows, texts)
         .map_err(|error| match error {
             KeyedError::NotGranted => ApplyError::new("key-not-granted", error.to_string()),
-            KeyedError::Malformed => malformed(),
+            KeyedError::Malformed | KeyedError::Argument => malformed(),
         })?;
     if digests.len() == rows as usize * DIGEST_BYTES {
         Ok(digests)

@@ -65,12 +65,13 @@ pub(crate) fn open(table: &Table, config: &str, keys: &impl Keyed) -> Result<(Ve
         }
         plan.outputs.push(OutputColumn::computed(
             &field.name,
-            ComputedField {
-                data_type: planned.data_type,
-                nullable: planned.nullable,
-                sources: vec![field.name.clone()],
-                how: planned.how,
-            },
+            ComputedField::new(
+                planned.data_type,
+                planned.nullable,
+                vec![field.name.clone()],
+                planned.how,
+            )
+            .with_keys(method.key()),
         ));
         steps.push(Step {
             column: field.name.clone(),
@@ -158,7 +159,7 @@ fn planned(field: &SourceField, method: &Method) -> Result<Option<Planned>, Open
             (Computation::Keep(keep), DataType::Utf8, field.nullable, how)
         }
         Method::Hash(options) => {
-            let how = format!("keyed hash ({})", options.key);
+            let how = "keyed hash".to_owned();
             (
                 Computation::Hash(Hash::new(options)),
                 DataType::Utf8,
@@ -172,7 +173,7 @@ fn planned(field: &SourceField, method: &Method) -> Result<Option<Planned>, Open
                 key: key.clone(),
                 context: context.clone(),
             };
-            let how = format!("keyed hash of the local part ({key}), domain kept");
+            let how = "keyed hash of the local part, domain kept".to_owned();
             (Computation::Email(email), DataType::Utf8, field.nullable, how)
         }
         Method::Date { truncate } => {
@@ -195,15 +196,14 @@ fn planned(field: &SourceField, method: &Method) -> Result<Option<Planned>, Open
 
 /// Asks for the hash of no rows, so that a key that is not granted stops the table at its start and not in the middle.
 fn check_key(keys: &impl Keyed, written: &str, method: &Method) -> Result<(), OpenError> {
-    let (Method::Hash(crate::config::HashOptions { key, context, .. }) | Method::Email { key, context }) = method
-    else {
+    let Some(key) = method.key() else {
         return Ok(());
     };
     let nothing = Column {
         offsets: vec![0],
         ..Column::default()
     };
-    match keys.hmac_sha256(key, context, 0, nothing) {
+    match keys.hmac_sha256(key, "", 0, nothing) {
         Err(KeyedError::NotGranted) => Err(OpenError::config(
             format!("columns.{written}.key"),
             format!("the key `{key}` is not granted to this transform; add it to the transform's `keys`"),

@@ -116,8 +116,9 @@ impl Batch {
 pub struct Outcome {
     /// The computed columns of the plan, in order, each with one value a row.
     pub columns: Vec<Column>,
-    /// Bit i (least significant first) is 1 where row i is dropped; `None` when none is. Both rows of an update go
-    /// together.
+    /// Bit i (least significant first) is 1 where row i is dropped; `None` when none is. Of the two rows of an update one
+    /// may be dropped alone: where the row after it is dropped, the row before it is written as a delete; where the row
+    /// before it is dropped, the row after it is written as an insert.
     pub dropped: Option<Vec<u8>>,
     /// Rows that could not be transformed.
     pub rejects: Vec<Reject>,

@@ -34,12 +34,8 @@
 //!                 return Err(OpenError::unsupported(column, "it is not text"));
 //!             }
 //!             plan.reads.push(field.name.clone());
-//!             let upper = ComputedField {
-//!                 data_type: DataType::Utf8,
-//!                 nullable: field.nullable,
-//!                 sources: vec![field.name.clone()],
-//!                 how: "upper case".to_owned(),
-//!             };
+//!             let sources = vec![field.name.clone()];
+//!             let upper = ComputedField::new(DataType::Utf8, field.nullable, sources, "upper case");
 //!             plan.outputs.push(OutputColumn::computed(&field.name, upper));
 //!         }
 //!         if plan.reads.is_empty() {
@@ -66,6 +62,7 @@ mod builders;
 pub mod config;
 mod keyed;
 pub mod log;
+mod lookup;
 mod plan;
 #[cfg(target_arch = "wasm32")]
 #[doc(hidden)]
@@ -77,7 +74,8 @@ mod views;
 
 pub use batch::{ApplyError, Batch, Column, Operation, Outcome, Reject};
 pub use builders::{BinaryBuilder, BooleanBuilder, FixedBuilder, Native, Utf8Builder};
-pub use keyed::{HostKeys, Keyed, KeyedError};
+pub use keyed::{Ff1Answer, Ff1Status, HostKeys, Keyed, KeyedError};
+pub use lookup::{HostLookups, Lookup, LookupError};
 pub use plan::{ComputedField, DataType, OpenError, OutputColumn, OutputSource, Plan, SourceField, Table};
 pub use views::{AnyView, BinaryView, BooleanView, FixedView, Utf8View, Validity, Value};
 

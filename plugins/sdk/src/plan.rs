@@ -152,8 +152,30 @@ pub struct ComputedField {
     pub nullable: bool,
     /// The input columns that it is made from; shown by `sluice check`.
     pub sources: Vec<String>,
-    /// How, in a few words for people: `keyed hash (pii)`. Never a value.
+    /// How, in a few words for people: `keyed hash`. Never a value, and not the keys, which `sluice check` adds.
     pub how: String,
+    /// The keys that it is made with, by name; shown by `sluice check` with their versions. Each must be granted.
+    pub keys: Vec<String>,
+}
+
+impl ComputedField {
+    /// A column made from these input columns without a key; `how` in a few words for people, never a value.
+    pub fn new(data_type: DataType, nullable: bool, sources: Vec<String>, how: impl Into<String>) -> Self {
+        Self {
+            data_type,
+            nullable,
+            sources,
+            how: how.into(),
+            keys: Vec::new(),
+        }
+    }
+
+    /// The same column, made with these keys.
+    #[must_use]
+    pub fn with_keys<K: Into<String>>(mut self, keys: impl IntoIterator<Item = K>) -> Self {
+        self.keys = keys.into_iter().map(Into::into).collect();
+        self
+    }
 }
 
 /// Why a transform cannot be opened.

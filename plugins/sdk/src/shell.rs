@@ -11,7 +11,7 @@ use crate::{
 mod bindings {
     #![allow(missing_docs, clippy::all)]
     wit_bindgen::generate!({
-        path: "../../wit/0.1.0",
+        path: "../../wit/0.2.0",
         world: "plugin",
         pub_export_macro: true,
         export_macro_name: "export_component",
@@ -151,6 +151,7 @@ impl From<Plan> for wit::Plan {
                     nullable: field.nullable,
                     sources: field.sources,
                     how: field.how,
+                    keys: field.keys,
                 }),
             },
         });

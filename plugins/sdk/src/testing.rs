@@ -1,8 +1,13 @@
-//! What a plugin's own tests need: columns from values, and keys. With the feature `testing`.
+//! What a plugin's own tests need: columns from values, keys, and reference tables. With the feature `testing`.
 
-use crate::{
-    BinaryBuilder, BinaryView, BooleanBuilder, Column, DataType, FixedBuilder, Keyed, KeyedError, Native, Value,
-};
+mod ff1;
+mod keys;
+mod lookups;
+
+pub use keys::TestKeys;
+pub use lookups::TestLookups;
+
+use crate::{BinaryBuilder, BooleanBuilder, Column, DataType, FixedBuilder, Native, Value};
 
 /// A column of these values; a value of another kind than the type's is NULL.
 pub fn column(data_type: DataType, values: &[Option<Value<'_>>]) -> Column {
@@ -71,50 +76,3 @@ pub const ALL_TYPES: [DataType; 12] = [
     DataType::Utf8,
     DataType::Binary,
 ];
-
-/// Keys for a plugin's own tests: each granted key's secret is `secret of <name>`.
-#[derive(Clone, Debug)]
-pub struct TestKeys {
-    granted: Vec<String>,
-}
-
-impl TestKeys {
-    /// Grants these keys.
-    pub fn granting(names: &[&str]) -> Self {
-        Self {
-            granted: names.iter().map(|&name| name.to_owned()).collect(),
-        }
-    }
-}
-
-impl Default for TestKeys {
-    /// Grants the key `pii`.
-    fn default() -> Self {
-        Self::granting(&["pii"])
-    }
-}
-
-impl Keyed for TestKeys {
-    fn hmac_sha256(&self, key: &str, context: &str, rows: u32, values: Column) -> Result<Vec<u8>, KeyedError> {
-        use hmac::{Hmac, KeyInit, Mac};
-
-        if !self.granted.iter().any(|name| name == key) {
-            return Err(KeyedError::NotGranted);
-        }
-        let view = BinaryView::new(&values, rows as usize).ok_or(KeyedError::Malformed)?;
-        let secret = format!("secret of {key}");
-        let mut digests = Vec::with_capacity(rows as usize * 32);
-        for value in view.iter() {
-            let Some(value) = value else {
-                digests.extend_from_slice(&[0; 32]);
-                continue;
-            };
-            let mut mac = Hmac::<sha2::Sha256>::new_from_slice(secret.as_bytes()).map_err(|_| KeyedError::Malformed)?;
-            mac.update(context.as_bytes());
-            mac.update(&[0]);
-            mac.update(value);
-            digests.extend_from_slice(&mac.finalize().into_bytes());
-        }
-        Ok(digests)
-    }
-}

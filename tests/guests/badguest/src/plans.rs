@@ -71,10 +71,5 @@ fn made(behave: Behave) -> (DataType, bool) {
 }
 
 fn computed(data_type: DataType, nullable: bool) -> ComputedField {
-    ComputedField {
-        data_type,
-        nullable,
-        sources: Vec::new(),
-        how: "made by a test guest".to_owned(),
-    }
+    ComputedField::new(data_type, nullable, Vec::new(), "made by a test guest")
 }

@@ -8,10 +8,10 @@ use sluice_component_build::{BuildRequest, build_component, plugin_info};
 use sluice_test_guests::{GUESTS, Guide, built};
 use wit_component::DecodedWasm;
 
-const TRANSFORM: &str = "sluice:transform/transform@0.1.0";
-const TYPES: &str = "sluice:transform/types@0.1.0";
-const KEYED: &str = "sluice:transform/keyed@0.1.0";
-const LOG: &str = "sluice:transform/log@0.1.0";
+const TRANSFORM: &str = "sluice:transform/transform@0.2.0";
+const TYPES: &str = "sluice:transform/types@0.2.0";
+const KEYED: &str = "sluice:transform/keyed@0.2.0";
+const LOG: &str = "sluice:transform/log@0.2.0";
 
 /// The names of imports and exports of a component, in that order.
 fn world(bytes: &[u8]) -> (BTreeSet<String>, BTreeSet<String>) {
@@ -40,7 +40,10 @@ fn every_guest_is_a_component_with_the_imports_it_needs() {
             "mask" => (vec![TYPES, KEYED], TRANSFORM),
             "map" | "upper" => (vec![TYPES], TRANSFORM),
             "badguest" => (vec![TYPES, KEYED, LOG], TRANSFORM),
-            "unknown-import" => (vec![TYPES, "test:unknown/secrets"], TRANSFORM),
+            "unknown-import" => (
+                vec!["sluice:transform/types@0.1.0", "test:unknown/secrets"],
+                "sluice:transform/transform@0.1.0",
+            ),
             "not-a-plugin" => (vec![], "greet"),
             other => panic!("what does {other} import?"),
         };

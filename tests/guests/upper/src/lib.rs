@@ -30,12 +30,8 @@ impl Transform for Upper {
                 return Err(OpenError::unsupported(&field.name, "it is not text"));
             }
             plan.reads.push(field.name.clone());
-            let computed = ComputedField {
-                data_type: DataType::Utf8,
-                nullable: field.nullable,
-                sources: vec![field.name.clone()],
-                how: "upper case".to_owned(),
-            };
+            let sources = vec![field.name.clone()];
+            let computed = ComputedField::new(DataType::Utf8, field.nullable, sources, "upper case");
             plan.outputs.push(OutputColumn::computed(&field.name, computed));
         }
         let columns = plan.reads.len();
