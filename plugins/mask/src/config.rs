@@ -8,6 +8,10 @@ use sluice_plugin::config::{Entries, nearest, parse, parse_value};
 
 use crate::canonical::Normalize;
 use crate::dates::Unit;
+use crate::keyed::is_reserved;
+use crate::pseudonym::Pseudonym;
+use crate::token::Token;
+use crate::{bucket, date_shift, fpe, noise, redact};
 
 /// What happens to the columns that the configuration does not name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -40,6 +44,13 @@ pub(crate) enum Method {
     Hash(HashOptions),
     Email { key: String, context: String },
     Date { truncate: Unit },
+    Token(Token),
+    Fpe(fpe::Options),
+    Pseudonym(Pseudonym),
+    DateShift(date_shift::Options),
+    Noise(noise::Options),
+    Bucket(bucket::Options),
+    Redact(Box<redact::Options>),
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -54,7 +65,23 @@ pub(crate) struct HashOptions {
     pub normalize: Vec<Normalize>,
 }
 
-const METHODS: [&str; 8] = ["pass", "drop", "null", "constant", "keep", "hash", "email", "date"];
+const METHODS: [&str; 15] = [
+    "pass",
+    "drop",
+    "null",
+    "constant",
+    "keep",
+    "hash",
+    "token",
+    "email",
+    "fpe",
+    "pseudonym",
+    "date",
+    "date_shift",
+    "bucket",
+    "noise",
+    "redact",
+];
 const WHOLE_DIGEST: usize = 64;
 
 #[derive(Deserialize)]
@@ -134,14 +161,64 @@ impl Method {
             Self::Hash(_) => "hash",
             Self::Email { .. } => "email",
             Self::Date { .. } => "date",
+            Self::Token(_) => "token",
+            Self::Fpe(_) => "fpe",
+            Self::Pseudonym(_) => "pseudonym",
+            Self::DateShift(_) => "date_shift",
+            Self::Noise(_) => "noise",
+            Self::Bucket(_) => "bucket",
+            Self::Redact(_) => "redact",
         }
     }
 
     /// The key that it is made with, if it is keyed.
     pub(crate) fn key(&self) -> Option<&str> {
         match self {
-            Self::Hash(HashOptions { key, .. }) | Self::Email { key, .. } => Some(key),
+            Self::Hash(HashOptions { key, .. })
+            | Self::Email { key, .. }
+            | Self::Token(Token { key, .. })
+            | Self::Fpe(fpe::Options { key, .. })
+            | Self::Pseudonym(Pseudonym { key, .. })
+            | Self::DateShift(date_shift::Options { key, .. })
+            | Self::Noise(noise::Options { key, .. }) => Some(key),
+            Self::Redact(options) => options.key.as_deref(),
             _ => None,
+        }
+    }
+
+    /// The other column that decides what a value becomes.
+    pub(crate) fn by(&self) -> Option<&str> {
+        match self {
+            Self::DateShift(options) => Some(&options.by),
+            Self::Noise(options) => options.by.as_deref(),
+            _ => None,
+        }
+    }
+
+    fn context(&self) -> Option<&str> {
+        match self {
+            Self::Hash(HashOptions { context, .. })
+            | Self::Email { context, .. }
+            | Self::Token(Token { context, .. })
+            | Self::Fpe(fpe::Options { context, .. })
+            | Self::Pseudonym(Pseudonym { context, .. })
+            | Self::DateShift(date_shift::Options { context, .. })
+            | Self::Noise(noise::Options { context, .. }) => Some(context),
+            Self::Redact(options) => options.context.as_deref(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn normalize(&self) -> &[Normalize] {
+        match self {
+            Self::Hash(HashOptions { normalize, .. })
+            | Self::Token(Token { normalize, .. })
+            | Self::Fpe(fpe::Options { normalize, .. })
+            | Self::Pseudonym(Pseudonym { normalize, .. })
+            | Self::DateShift(date_shift::Options { normalize, .. })
+            | Self::Noise(noise::Options { normalize, .. }) => normalize,
+            Self::Redact(options) => options.normalize.as_deref().unwrap_or_default(),
+            _ => &[],
         }
     }
 
@@ -165,7 +242,13 @@ impl Method {
                 ));
             }
         };
-        match name.as_str() {
+        let method = Self::of(path, &name, options)?;
+        method.check(path)?;
+        Ok(method)
+    }
+
+    fn of(path: &str, name: &str, options: Map<String, Value>) -> Result<Self, OpenError> {
+        match name {
             "pass" => read::<NoOptions>(path, options).map(|_| Self::Pass),
             "drop" => read::<NoOptions>(path, options).map(|_| Self::Drop),
             "null" => read::<NoOptions>(path, options).map(|_| Self::Null),
@@ -179,7 +262,43 @@ impl Method {
             "date" => read::<DateOptions>(path, options).map(|options| Self::Date {
                 truncate: options.truncate,
             }),
-            _ => Err(OpenError::config(path, unknown_method(&name))),
+            "token" => read(path, options).map(Self::Token),
+            "fpe" => read(path, options).map(Self::Fpe),
+            "pseudonym" => read(path, options).map(Self::Pseudonym),
+            "date_shift" => read(path, options).map(Self::DateShift),
+            "noise" => read(path, options).map(Self::Noise),
+            "bucket" => read(path, options).map(Self::Bucket),
+            "redact" => read(path, options).map(|options| Self::Redact(Box::new(options))),
+            _ => Err(OpenError::config(path, unknown_method(name))),
+        }
+    }
+
+    /// What cannot be said by the types of the options.
+    fn check(&self, path: &str) -> Result<(), OpenError> {
+        if self.context().is_some_and(is_reserved) {
+            return Err(OpenError::config(
+                format!("{path}.context"),
+                "contexts that begin with `sluice mask ` are mask's own",
+            ));
+        }
+        let steps = self.normalize();
+        for (index, step) in steps.iter().enumerate() {
+            if steps[..index].contains(step) {
+                return Err(OpenError::config(
+                    format!("{path}.normalize[{index}]"),
+                    "it stands there twice",
+                ));
+            }
+        }
+        match self {
+            Self::Token(token) => token.check(path),
+            Self::Fpe(options) => options.check(path),
+            Self::Pseudonym(pseudonym) => pseudonym.check(path),
+            Self::DateShift(options) => options.check(path),
+            Self::Noise(options) => options.check(path),
+            Self::Bucket(options) => options.check(path),
+            Self::Redact(options) => options.check(path),
+            _ => Ok(()),
         }
     }
 
@@ -206,14 +325,6 @@ impl Method {
                 format!("{path}.length"),
                 "expected 16 to 64 hexadecimal digits; fewer would make different values equal",
             ));
-        }
-        for (index, step) in options.normalize.iter().enumerate() {
-            if options.normalize[..index].contains(step) {
-                return Err(OpenError::config(
-                    format!("{path}.normalize[{index}]"),
-                    "it stands there twice",
-                ));
-            }
         }
         Ok(Self::Hash(options))
     }
@@ -248,88 +359,4 @@ fn star() -> char {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn method(json: &str) -> Result<Method, String> {
-        let config = format!(r#"{{"columns":{{"c":{json}}}}}"#);
-        match Config::read(&config) {
-            Ok(config) => Ok(config.columns[0].1.clone()),
-            Err(error) => Err(error.to_string()),
-        }
-    }
-
-    #[test]
-    fn a_method_can_be_a_word_or_an_object() {
-        assert_eq!(method(r#""null""#), Ok(Method::Null));
-        assert_eq!(method(r#"{"method":"null"}"#), Ok(Method::Null));
-        let keep = Method::Keep {
-            first: 2,
-            last: 0,
-            mask: '*',
-        };
-        assert_eq!(method(r#"{"method":"keep","first":2}"#), Ok(keep));
-        let hash = method(r#"{"method":"hash","key":"pii","normalize":["trim","nfc"]}"#);
-        let expected = HashOptions {
-            key: "pii".to_owned(),
-            context: String::new(),
-            length: 64,
-            normalize: vec![Normalize::Trim, Normalize::Nfc],
-        };
-        assert_eq!(hash, Ok(Method::Hash(expected)));
-    }
-
-    #[test]
-    fn mistakes_are_answered_with_what_was_meant() {
-        for (json, said) in [
-            (r#""nul""#, "columns.c: unknown method `nul`, did you mean `null`?"),
-            (r#""zzz""#, "methods are pass, drop"),
-            (r#"{"metod":"null"}"#, "unknown key `metod`, did you mean `method`?"),
-            (r#"{"first":1}"#, "`method` is missing"),
-            (r#"{"method":1}"#, "columns.c.method: expected"),
-            ("1", "columns.c: expected the name"),
-            (r#"{"method":"null","first":1}"#, "columns.c: unknown key `first`"),
-            (r#"{"method":"keep","frist":1}"#, "did you mean `first`?"),
-            (r#""keep""#, "needs `first` or `last`"),
-            (r#"{"method":"keep","first":-1}"#, "columns.c.first: "),
-            (r#"{"method":"keep","first":1,"mask":"ab"}"#, "columns.c.mask: "),
-            (r#"{"method":"keep","first":1,"mask":"\n"}"#, "columns.c.mask: "),
-            (r#""constant""#, "missing field `value`"),
-            (r#""hash""#, "missing field `key`"),
-            (
-                r#"{"method":"hash","key":"k","length":8}"#,
-                "columns.c.length: expected 16 to 64",
-            ),
-            (r#"{"method":"hash","key":"k","length":65}"#, "expected 16 to 64"),
-            (
-                r#"{"method":"hash","key":"k","normalize":["trim","trim"]}"#,
-                "normalize[1]: it stands",
-            ),
-            (
-                r#"{"method":"hash","key":"k","normalize":["lowr"]}"#,
-                "did you mean `lower`?",
-            ),
-            (r#""email""#, "missing field `key`"),
-            (r#"{"method":"date","truncate":"yaer"}"#, "did you mean `year`?"),
-        ] {
-            let answer = method(json).unwrap_err();
-            assert!(answer.contains(said), "{json}: {answer}");
-        }
-        let error = Config::read(r#"{"unlist":"drop"}"#).unwrap_err().to_string();
-        assert_eq!(error, "unknown key `unlist`, did you mean `unlisted`?");
-    }
-
-    #[test]
-    fn a_constant_can_be_null_but_not_forgotten() {
-        let null = Method::Constant { value: Value::Null };
-        assert_eq!(method(r#"{"method":"constant","value":null}"#), Ok(null));
-        assert!(method(r#"{"method":"constant"}"#).is_err());
-    }
-
-    #[test]
-    fn fail_is_the_default() {
-        let config = Config::read("{}").unwrap();
-        assert_eq!(config.unlisted, Unlisted::Fail);
-        assert!(config.columns.is_empty());
-    }
-}
+mod tests;

@@ -3,7 +3,7 @@
 use sluice_plugin::{ApplyError, Column, Keyed, Utf8Builder, Utf8View};
 
 use crate::canonical::{Normalize, normalize};
-use crate::keyed_hash::digests;
+use crate::keyed::digests;
 
 /// E-mail addresses are compared ignoring case and outer blanks, by everybody but the standard.
 const NORMALIZE: [Normalize; 3] = [Normalize::Trim, Normalize::Lower, Normalize::Nfc];

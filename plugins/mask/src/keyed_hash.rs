@@ -1,11 +1,10 @@
 //! `hash`: a keyed hash in place of a value.
 
-use sluice_plugin::{ApplyError, Batch, BinaryView, Column, DataType, Keyed, KeyedError, Utf8Builder};
+use sluice_plugin::{ApplyError, Batch, Column, DataType, Keyed, Utf8Builder};
 
 use crate::canonical::{self, Normalize};
 use crate::config::HashOptions;
-
-const DIGEST_BYTES: usize = 32;
+use crate::keyed::{digests, rows};
 
 #[derive(Debug)]
 pub(crate) struct Hash {
@@ -33,14 +32,12 @@ impl Hash {
         data_type: DataType,
     ) -> Result<Column, ApplyError> {
         let texts = canonical::column(batch, read, data_type, &self.normalize)?;
-        let rows = batch.rows as usize;
+        let count = batch.rows as usize;
+        // The digests themselves have no NULLs; the texts had.
         let validity = texts.validity.clone();
         let digests = digests(keys, &self.key, &self.context, batch.rows, texts)?;
-        let mut hashes = Utf8Builder::with_capacity(rows, rows * self.digits);
-        // The digests themselves have no NULLs; the texts had.
-        let digests = fixed_binary(digests, rows, validity);
-        let view = BinaryView::new(&digests, rows).ok_or_else(malformed)?;
-        for digest in view.iter() {
+        let mut hashes = Utf8Builder::with_capacity(count, count * self.digits);
+        for digest in rows(&digests, validity.as_deref()) {
             match digest {
                 Some(digest) => {
                     hashes.append_hex(digest, self.digits);
@@ -51,38 +48,4 @@ impl Hash {
         }
         hashes.finish()
     }
-}
-
-/// One digest a row.
-pub(crate) fn digests(
-    keys: &impl Keyed,
-    key: &str,
-    context: &str,
-    rows: u32,
-    texts: Column,
-) -> Result<Vec<u8>, ApplyError> {
-    let digests = keys
-        .hmac_sha256(key, context, rows, texts)
-        .map_err(|error| match error {
-            KeyedError::NotGranted => ApplyError::new("key-not-granted", error.to_string()),
-            KeyedError::Malformed | KeyedError::Argument => malformed(),
-        })?;
-    if digests.len() == rows as usize * DIGEST_BYTES {
-        Ok(digests)
-    } else {
-        Err(malformed())
-    }
-}
-
-fn fixed_binary(values: Vec<u8>, rows: usize, validity: Option<Vec<u8>>) -> Column {
-    let offsets = (0..=rows).map(|row| (row * DIGEST_BYTES) as i32).collect();
-    Column {
-        validity,
-        offsets,
-        values,
-    }
-}
-
-fn malformed() -> ApplyError {
-    ApplyError::new("keyed-malformed", "the host's answer has another length")
 }

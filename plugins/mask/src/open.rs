@@ -1,15 +1,24 @@
 //! From the configuration and the table to the plan and the steps that compute it.
 
+use sluice_plugin::config::nearest;
 use sluice_plugin::{
     Column, ComputedField, DataType, Keyed, KeyedError, OpenError, OutputColumn, Plan, SourceField, Table,
 };
 
+use crate::bucket::Bucket;
 use crate::config::{Config, Method, Unlisted};
 use crate::constant::Literal;
+use crate::date_shift::DateShift;
 use crate::dates::Unit;
 use crate::email::Email;
+use crate::fpe::Fpe;
 use crate::keep::Keep;
+use crate::keyed::By;
 use crate::keyed_hash::Hash;
+use crate::noise::Noise;
+use crate::pseudonym::Pseudonym;
+use crate::redact::Redact;
+use crate::token::Token;
 
 /// How one output column is computed.
 #[derive(Debug)]
@@ -30,6 +39,13 @@ pub(crate) enum Computation {
     Hash(Hash),
     Email(Email),
     Truncate(Unit),
+    Token(Token),
+    Fpe(Fpe),
+    Pseudonym(Pseudonym),
+    DateShift(DateShift),
+    Noise(Noise),
+    Bucket(Bucket),
+    Redact(Redact),
 }
 
 pub(crate) fn open(table: &Table, config: &str, keys: &impl Keyed) -> Result<(Vec<Step>, Plan), OpenError> {
@@ -39,39 +55,35 @@ pub(crate) fn open(table: &Table, config: &str, keys: &impl Keyed) -> Result<(Ve
     let mut plan = Plan::default();
     let mut steps = Vec::new();
     for (field, method) in table.fields.iter().zip(methods) {
-        let method = match (method, config.unlisted) {
+        let (method, by) = match (method, config.unlisted) {
             (Some((written, method)), _) => {
                 check_key(keys, written, method)?;
-                method
+                (method, by(table, &mut plan, field, written, method)?)
             }
-            (None, Unlisted::Drop) => &Method::Drop,
-            (None, Unlisted::Null) => &Method::Null,
-            (None, Unlisted::Pass) => &Method::Pass,
+            (None, Unlisted::Drop) => (&Method::Drop, None),
+            (None, Unlisted::Null) => (&Method::Null, None),
+            (None, Unlisted::Pass) => (&Method::Pass, None),
             (None, Unlisted::Fail) => {
                 unlisted.push(field.name.clone());
                 continue;
             }
         };
-        let Some(planned) = planned(field, method)? else {
+        let mut sources = vec![field.name.clone()];
+        sources.extend(by.as_ref().map(|by| by.column.clone()));
+        let Some(planned) = planned(field, method, by)? else {
             match method {
                 Method::Drop => {}
                 _ => plan.outputs.push(OutputColumn::pass(&field.name, &field.name)),
             }
             continue;
         };
-        let read = plan.reads.len();
-        if !matches!(planned.computation, Computation::Constant(_)) {
-            plan.reads.push(field.name.clone());
-        }
+        let read = match planned.computation {
+            Computation::Constant(_) => 0,
+            _ => read(&mut plan, &field.name),
+        };
         plan.outputs.push(OutputColumn::computed(
             &field.name,
-            ComputedField::new(
-                planned.data_type,
-                planned.nullable,
-                vec![field.name.clone()],
-                planned.how,
-            )
-            .with_keys(method.key()),
+            ComputedField::new(planned.data_type, planned.nullable, sources, planned.how).with_keys(method.key()),
         ));
         steps.push(Step {
             column: field.name.clone(),
@@ -121,7 +133,7 @@ struct Planned {
 }
 
 /// `None` for the methods that compute nothing.
-fn planned(field: &SourceField, method: &Method) -> Result<Option<Planned>, OpenError> {
+fn planned(field: &SourceField, method: &Method, by: Option<By>) -> Result<Option<Planned>, OpenError> {
     let unsupported = |reason: &str| {
         let reason = format!("`{}` {reason}; it is {}", method.name(), field.data_type);
         OpenError::unsupported(&field.name, reason)
@@ -185,6 +197,51 @@ fn planned(field: &SourceField, method: &Method) -> Result<Option<Planned>, Open
                 format!("cut to the {truncate}"),
             )
         }
+        Method::Token(token) => (
+            Computation::Token(token.clone()),
+            DataType::Utf8,
+            field.nullable,
+            "keyed token".to_owned(),
+        ),
+        Method::Fpe(options) => {
+            text()?;
+            let fpe = Fpe::new(options);
+            let how = fpe.how();
+            (Computation::Fpe(fpe), DataType::Utf8, field.nullable, how)
+        }
+        Method::Pseudonym(pseudonym) => (
+            Computation::Pseudonym(pseudonym.clone()),
+            DataType::Utf8,
+            field.nullable,
+            pseudonym.how(),
+        ),
+        Method::DateShift(options) => {
+            let is_date = matches!(
+                field.data_type,
+                DataType::Date | DataType::Timestamp | DataType::TimestampNtz
+            );
+            let by = by.filter(|_| is_date);
+            let by = by.ok_or_else(|| unsupported("works on date and timestamp columns only"))?;
+            let shift = DateShift::new(options, by);
+            let how = shift.how();
+            (Computation::DateShift(shift), field.data_type, field.nullable, how)
+        }
+        Method::Noise(options) => {
+            let noise = Noise::new(options, &field.name, field.data_type, by).map_err(unsupported)?;
+            let how = noise.how();
+            (Computation::Noise(noise), field.data_type, field.nullable, how)
+        }
+        Method::Bucket(options) => {
+            let bucket = Bucket::new(options, field.data_type).map_err(unsupported)?;
+            let (how, data_type) = (bucket.how().to_owned(), bucket.data_type(field.data_type));
+            (Computation::Bucket(bucket), data_type, field.nullable, how)
+        }
+        Method::Redact(options) => {
+            text()?;
+            let redact = Redact::new(options);
+            let how = redact.how();
+            (Computation::Redact(redact), DataType::Utf8, field.nullable, how)
+        }
     };
     Ok(Some(Planned {
         computation,
@@ -192,6 +249,52 @@ fn planned(field: &SourceField, method: &Method) -> Result<Option<Planned>, Open
         nullable,
         how,
     }))
+}
+
+/// The column that a method goes by, among those that are read.
+fn by(
+    table: &Table,
+    plan: &mut Plan,
+    field: &SourceField,
+    written: &str,
+    method: &Method,
+) -> Result<Option<By>, OpenError> {
+    let Some(name) = method.by() else {
+        return Ok(None);
+    };
+    let problem = |reason: String| Err(OpenError::config(format!("columns.{written}.by"), reason));
+    let found = table.find(name);
+    let [index] = found.as_slice() else {
+        let names = table.fields.iter().map(|field| field.name.as_str());
+        return problem(match nearest(name, names) {
+            _ if found.len() > 1 => {
+                format!("the table has more than one column `{name}`, ignoring case; mask cannot tell which is meant")
+            }
+            Some(meant) => format!("the table has no column `{name}`, did you mean `{meant}`?"),
+            None => format!("the table has no column `{name}`"),
+        });
+    };
+    let other = &table.fields[*index];
+    if other.name == field.name {
+        return problem("it is the column itself; name the column of the row's key".to_owned());
+    }
+    Ok(Some(By {
+        column: other.name.clone(),
+        read: read(plan, &other.name),
+        data_type: other.data_type,
+        normalize: method.normalize().to_vec(),
+    }))
+}
+
+/// The position of a column among those that are read.
+fn read(plan: &mut Plan, column: &str) -> usize {
+    match plan.reads.iter().position(|read| read == column) {
+        Some(position) => position,
+        None => {
+            plan.reads.push(column.to_owned());
+            plan.reads.len() - 1
+        }
+    }
 }
 
 /// Asks for the hash of no rows, so that a key that is not granted stops the table at its start and not in the middle.
