@@ -30,6 +30,12 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn check(&self, path: &str) -> Result<(), OpenError> {
+        if self.by.is_none() && !self.normalize.is_empty() {
+            return Err(OpenError::config(
+                format!("{path}.normalize"),
+                "it goes with `by`, which is missing",
+            ));
+        }
         match (&self.within, &self.percent) {
             (Some(_), None) => Ok(()),
             (None, Some(percent)) => match exact(percent, PERCENT_SCALE) {
@@ -51,7 +57,6 @@ pub(crate) struct Noise {
     key: String,
     context: String,
     by: Option<By>,
-    normalize: Vec<Normalize>,
     most: Most,
     how: String,
 }
@@ -105,7 +110,6 @@ impl Noise {
             // With the column's name: by one key, two columns must not be moved alike.
             context: secret_context("noise", &format!("{}:{column}", options.context)),
             by,
-            normalize: options.normalize.clone(),
             most,
             how: format!("noise {how}{by_what}"),
         })
@@ -125,7 +129,7 @@ impl Noise {
     ) -> Result<Column, ApplyError> {
         let texts = match &self.by {
             Some(by) => by.texts(batch)?,
-            None => canonical::column(batch, read, data_type, &self.normalize)?,
+            None => canonical::column(batch, read, data_type, &[])?,
         };
         let validity = texts.validity.clone();
         let digests = digests(keys, &self.key, &self.context, batch.rows, texts)?;

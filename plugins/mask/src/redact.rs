@@ -117,8 +117,11 @@ pub(crate) struct Redact {
 
 impl Redact {
     pub(crate) fn new(options: &Options) -> Self {
+        let mut patterns = options.patterns.clone();
+        // Of two names for one find that of the narrower pattern stands.
+        patterns.sort_by_key(|pattern| *pattern == Pattern::Phone);
         Self {
-            patterns: options.patterns.clone(),
+            patterns,
             // Each was compiled before, by `check`.
             expressions: options.expressions.iter().flat_map(|text| expression(text)).collect(),
             replacement: options.replacement.clone(),

@@ -6,6 +6,11 @@ use sluice_plugin::{AnyView, Batch, DataType, OpenError, OutputSource, Plan, Sou
 
 use crate::Mask;
 
+mod moved;
+mod ranges;
+mod redacted;
+mod replaced;
+
 type TestMask = Mask<TestKeys>;
 
 const ONE: &str = "69b5658531ddb7fa8c36d00c067b57af3eaec8698ca192da5154102a4c55b639";
@@ -60,6 +65,47 @@ fn masked(
         assert_eq!(reject.column, "c");
         (reject.row, reject.code)
     });
+    (shown.collect(), rejects.collect())
+}
+
+type Columns<'a> = [(&'a str, DataType, &'a [Option<Value<'a>>])];
+
+/// Masks a table of nullable columns and returns the values of the column `c` as debug text, and the rejects.
+fn masked_by(method: &str, columns: &Columns<'_>) -> (Vec<Option<String>>, Vec<(u32, String, String)>) {
+    let fields: Vec<_> = columns
+        .iter()
+        .map(|(name, data_type, _)| (*name, *data_type, true))
+        .collect();
+    let config = format!(r#"{{"unlisted":"drop","columns":{{"C":{method}}}}}"#);
+    let (mut mask, plan) = TestMask::open(&table(&fields), &config).unwrap();
+    let [output] = plan.outputs.as_slice() else {
+        panic!("{plan:?}");
+    };
+    let OutputSource::Computed(field) = &output.source else {
+        panic!("{plan:?}");
+    };
+    let rows = columns[0].2.len();
+    let read = |name: &String| {
+        let (_, data_type, values) = columns.iter().find(|(column, ..)| column == name).unwrap();
+        column(*data_type, values)
+    };
+    let batch = Batch {
+        rows: rows as u32,
+        operations: vec![2; rows],
+        columns: plan.reads.iter().map(read).collect(),
+    };
+    let outcome = mask.apply(&batch).unwrap();
+    let view = AnyView::new(&outcome.columns[0], rows, field.data_type).unwrap();
+    let shown = (0..rows).map(|row| {
+        view.get(row).map(|value| match value {
+            Value::Utf8(text) => text.to_owned(),
+            other => format!("{other:?}"),
+        })
+    });
+    let rejects = outcome
+        .rejects
+        .into_iter()
+        .map(|reject| (reject.row, reject.column, reject.code));
     (shown.collect(), rejects.collect())
 }
 
@@ -292,6 +338,10 @@ fn dates_keep_their_type() {
 
 #[test]
 fn a_method_on_a_wrong_type_is_unsupported() {
+    const TOKEN: &str = r#"{"method":"token","key":"pii"}"#;
+    const PSEUDONYM: &str = r#"{"method":"pseudonym","key":"pii","values":["a","b"]}"#;
+    const BUCKET: &str = r#"{"method":"bucket","width":10}"#;
+    const NOISE: &str = r#"{"method":"noise","key":"pii","percent":5}"#;
     let allowed = |method: &str, data_type| match method {
         r#"{"method":"date","truncate":"year"}"# => {
             matches!(data_type, DataType::Date | DataType::Timestamp | DataType::TimestampNtz)
@@ -299,7 +349,16 @@ fn a_method_on_a_wrong_type_is_unsupported() {
         r#"{"method":"date","truncate":"day"}"# => {
             matches!(data_type, DataType::Timestamp | DataType::TimestampNtz)
         }
-        r#"{"method":"hash","key":"pii"}"# => true,
+        r#"{"method":"hash","key":"pii"}"# | TOKEN | PSEUDONYM => true,
+        BUCKET | NOISE => matches!(
+            data_type,
+            DataType::Int16
+                | DataType::Int32
+                | DataType::Int64
+                | DataType::Float32
+                | DataType::Float64
+                | DataType::Decimal { .. }
+        ),
         _ => data_type == DataType::Utf8,
     };
     for method in [
@@ -308,6 +367,12 @@ fn a_method_on_a_wrong_type_is_unsupported() {
         r#"{"method":"date","truncate":"year"}"#,
         r#"{"method":"date","truncate":"day"}"#,
         r#"{"method":"hash","key":"pii"}"#,
+        TOKEN,
+        PSEUDONYM,
+        BUCKET,
+        NOISE,
+        r#"{"method":"fpe","key":"pii","alphabet":"digits"}"#,
+        r#"{"method":"redact","patterns":["email"]}"#,
     ] {
         for data_type in ALL_TYPES {
             let config = format!(r#"{{"columns":{{"c":{method}}}}}"#);
@@ -378,15 +443,49 @@ fn names_are_checked_against_the_table() {
 
 #[test]
 fn a_key_that_is_not_granted_stops_the_table_at_its_start() {
-    for method in ["hash", "email"] {
-        let config = format!(r#"{{"columns":{{"A":{{"method":"{method}","key":"other"}}}}}}"#);
-        let error = open(&[("a", DataType::Utf8, true)], &config).unwrap_err();
+    for (data_type, method) in [
+        (DataType::Utf8, r#""hash""#),
+        (DataType::Utf8, r#""email""#),
+        (DataType::Utf8, r#""token""#),
+        (DataType::Utf8, r#""fpe","alphabet":"digits""#),
+        (DataType::Utf8, r#""pseudonym","values":["a","b"]"#),
+        (DataType::Utf8, r#""redact","patterns":["email"]"#),
+        (DataType::Date, r#""date_shift","days":7,"by":"id""#),
+        (DataType::Int32, r#""noise","within":7"#),
+    ] {
+        let config = format!(r#"{{"unlisted":"drop","columns":{{"A":{{"method":{method},"key":"other"}}}}}}"#);
+        let error = open(&[("a", data_type, true), ("id", DataType::Int32, false)], &config).unwrap_err();
         assert!(
             matches!(&error, OpenError::Config { path, reason }
                 if path == "columns.A.key" && reason.contains("`other` is not granted")),
             "{error}"
         );
     }
+}
+
+#[test]
+fn the_plan_names_the_keys() {
+    let columns = [
+        ("a", DataType::Utf8, true),
+        ("b", DataType::Utf8, true),
+        ("c", DataType::Date, true),
+    ];
+    let config = r#"{"columns":{
+        "a":{"method":"keep","first":1},
+        "b":{"method":"token","key":"pii"},
+        "c":{"method":"date_shift","key":"pii","days":7,"by":"A"}}}"#;
+    let plan = open(&columns, config).unwrap();
+    let fields = plan.outputs.iter().map(|output| match &output.source {
+        OutputSource::Computed(field) => (field.keys.join(","), field.sources.join(","), field.how.as_str()),
+        OutputSource::Pass(_) => panic!("{plan:?}"),
+    });
+    let expected = [
+        (String::new(), "a".to_owned(), "first 1 characters kept"),
+        ("pii".to_owned(), "b".to_owned(), "keyed token"),
+        ("pii".to_owned(), "c,a".to_owned(), "moved by 1 to 7 days by a"),
+    ];
+    assert_eq!(fields.collect::<Vec<_>>(), expected);
+    assert_eq!(plan.reads, ["a", "b", "c"]);
 }
 
 #[test]

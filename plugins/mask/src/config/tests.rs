@@ -104,6 +104,10 @@ fn mistakes_are_answered_with_what_was_meant() {
             "needs either `within` or `percent`",
         ),
         (
+            r#"{"method":"noise","key":"k","percent":1,"normalize":["trim"]}"#,
+            "columns.c.normalize: it goes with `by`",
+        ),
+        (
             r#"{"method":"noise","key":"k","percent":0}"#,
             "columns.c.percent: expected",
         ),
