@@ -177,7 +177,7 @@ mod tests {
 
     type Find = fn(&[u8], &[Group], &mut dyn FnMut(usize, usize));
 
-    fn all<'a>(find: Find, text: &'a str) -> Vec<&'a str> {
+    fn all(find: Find, text: &str) -> Vec<&str> {
         let mut groups = Groups::default();
         groups.read(text.as_bytes());
         let mut found = Vec::new();
