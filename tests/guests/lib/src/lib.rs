@@ -16,13 +16,15 @@ pub use guide::Guide;
 
 /// Every guest that there is, with the folder of its crate relative to the repository. A guest that no test asks for
 /// has no business here.
-pub const GUESTS: [(&str, &str); 6] = [
+pub const GUESTS: [(&str, &str); 8] = [
     ("mask", "plugins/mask"),
     ("map", "plugins/map"),
     ("upper", "tests/guests/upper"),
     ("badguest", "tests/guests/badguest"),
     ("unknown-import", "tests/guests/unknown-import"),
     ("not-a-plugin", "tests/guests/not-a-plugin"),
+    ("v0-1", "tests/guests/v0-1"),
+    ("asker", "tests/guests/asker"),
 ];
 
 /// The path of a guest's component, built at most once per process. Compiled guests are kept in `target/guests` of the
