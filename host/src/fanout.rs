@@ -17,7 +17,7 @@ use crate::lake::LakeError;
 use crate::report::{Event, TableSummary};
 use crate::source::{AskPool, Catalog, Poller, SourceError, StreamPool, persist};
 use crate::table_stream::{FactsHub, Hosts, Purpose, Shared, StreamError, run_table};
-use crate::transform::{Engine, KeyError, KeyRing, TransformError};
+use crate::transform::{Engine, KeyError, KeyRing, Lookups, TransformError};
 use crate::verdict::ControlTable;
 
 /// How to start.
@@ -83,11 +83,7 @@ pub struct Streams {
 /// Starts one stream per table of the settings. What they share is set up first, once: the login, the facts and control
 /// tables (writers that create one Delta table at the same time would conflict), the poller, the component engine.
 pub async fn start_many(settings: &Settings, options: StartOptions) -> Result<Streams, StartError> {
-    let engine = Engine::with_cache(
-        settings.plugins_dir.clone(),
-        crate::BUILT_IN_COMPONENTS,
-        settings.component_cache.clone(),
-    )?;
+    let engine = engine(settings)?;
     let keys = key_ring(settings)?;
     let asks = AskPool::new(settings.source.clone(), settings.limits.connections.clamp(1, 4));
     let catalog = persist(|| async { Catalog::read(&mut *asks.get().await?).await }).await?;
@@ -242,6 +238,20 @@ async fn run_and_report(
     lock(&states).insert(name, state);
     // Nobody listens any more: the state is kept all the same.
     let _ = events.send(event);
+}
+
+/// The engine, with the components and the reference tables that the configuration names.
+pub(crate) fn engine(settings: &Settings) -> Result<Arc<Engine>, TransformError> {
+    let lookups = settings
+        .lookups
+        .iter()
+        .map(|lookup| (lookup.name.clone(), lookup.file.clone()));
+    Engine::with(
+        settings.plugins_dir.clone(),
+        crate::BUILT_IN_COMPONENTS,
+        Lookups::new(lookups),
+        settings.component_cache.clone(),
+    )
 }
 
 /// The keys of the configuration, for the engine.

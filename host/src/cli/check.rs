@@ -10,13 +10,13 @@ use super::{ConfigArgs, Failure, grants};
 use crate::clock::{Clock, Zone};
 use crate::config::{Encrypt, OnDataLoss, Origin, OwnershipSettings, Settings, TableSettings, Trigger};
 use crate::error::{Classify, ErrorKind, chain};
-use crate::fanout::key_ring;
+use crate::fanout::{engine, key_ring};
 use crate::lake::delta_type;
 use crate::source::{
     AskPool, Asker, Catalog, ChangeReader, SourceError, StreamPool, TableSource, check_history, expect_left, persist,
 };
 use crate::table_stream::{Course, Open, Standing, StreamError, plugin_name, recorded_position, specs, standing};
-use crate::transform::{Chain, Engine, KeyRing, SourceRoute};
+use crate::transform::{Chain, Engine, KeyRing, Provenance, Route, SourceRoute};
 
 #[derive(Debug, Args)]
 pub(super) struct CheckArgs {
@@ -43,11 +43,7 @@ pub(super) async fn run(args: CheckArgs) -> Result<(), Failure> {
             false => say!("warning: {warning}"),
         }
     }
-    let engine = Engine::with_cache(
-        settings.plugins_dir.clone(),
-        crate::BUILT_IN_COMPONENTS,
-        settings.component_cache.clone(),
-    )?;
+    let engine = engine(&settings)?;
     let keys = key_ring(&settings).map_err(|error| Failure::new(ErrorKind::Config, error.to_string()))?;
     let asks = AskPool::new(settings.source.clone(), 1);
     let catalog = persist(|| async { Catalog::read(&mut *asks.get().await?).await }).await?;
@@ -64,15 +60,15 @@ pub(super) async fn run(args: CheckArgs) -> Result<(), Failure> {
         let checked = check_table(&catalog, &mut asker, &engine, &keys, (table, &settings.ownership)).await;
         if json {
             let error = checked.as_ref().err();
-            let state = checked
-                .as_ref()
-                .ok()
-                .map(|(_, _, standing)| describe_standing(standing));
+            let ready = checked.as_ref().ok();
+            let state = ready.map(|(_, _, standing)| describe_standing(standing));
             say!(
                 "{}",
                 serde_json::json!({
                     "type": "checked", "capture_instance": table.capture_instance, "ready": error.is_none(),
-                    "state": state, "kind": error.map(Classify::kind), "error": error.map(|error| chain(error)),
+                    "state": state, "transform": ready.map(|(_, opened, _)| opened.provenance()),
+                    "columns": ready.map(|(_, opened, _)| json_columns(opened)),
+                    "kind": error.map(Classify::kind), "error": error.map(|error| chain(error)),
                 })
             );
         }
@@ -251,11 +247,6 @@ fn print_table(table: &TableSettings, source: &TableSource, opened: &Chain, stan
         say!("  transform  none: every column goes to Delta as it is");
     }
     for (step, settings) in opened.provenance().iter().zip(&table.transforms) {
-        let keys: Vec<String> = step
-            .keys
-            .iter()
-            .map(|(name, version)| format!("{name} {version}"))
-            .collect();
         say!(
             "  transform  {}  sha256 {:.16}…  wit {}  memory {} MiB  output {} MiB  deadline {:?}{}{}",
             plugin_name(step),
@@ -265,11 +256,7 @@ fn print_table(table: &TableSettings, source: &TableSource, opened: &Chain, stan
             settings.output_bytes >> 20,
             settings.deadline,
             if settings.wasi { "  wasi" } else { "" },
-            if keys.is_empty() {
-                String::new()
-            } else {
-                format!("  keys {}", keys.join(", "))
-            }
+            describe_grants(step)
         );
     }
     say!("  columns");
@@ -283,6 +270,20 @@ fn print_table(table: &TableSettings, source: &TableSource, opened: &Chain, stan
             describe_route(route, opened),
             column.key.map(|key| format!("  (key {key})")).unwrap_or_default()
         );
+    }
+    for column in opened.output() {
+        // What is made of no column stands under none of the above.
+        if let (Route::Computed { sources, .. }, Some(how)) = (&column.from, column.from.how())
+            && sources.is_empty()
+        {
+            let data_type = delta_type(&column.data_type).map(|data_type| data_type.to_string());
+            say!(
+                "    {:<24} {:<18} {how}, as {}",
+                column.name,
+                "(new)",
+                data_type.unwrap_or_default()
+            );
+        }
     }
     for instance in 0..source.table.instances.len() {
         let reader = ChangeReader::new(pool.clone(), &source.table, instance, shape);
@@ -324,6 +325,42 @@ fn describe_standing(standing: &Standing) -> String {
     text
 }
 
+/// What a transform may use, key by key with its version. Of a component of 0.1.0 it is all that is known of keys.
+fn describe_grants(step: &Provenance) -> String {
+    let mut text = String::new();
+    if !step.keys.is_empty() {
+        let keys: Vec<String> = step
+            .keys
+            .iter()
+            .map(|(name, version)| format!("{name} {version}"))
+            .collect();
+        text.push_str(&format!("  keys {}", keys.join(", ")));
+    }
+    if !step.lookups.is_empty() {
+        let lookups: Vec<&str> = step.lookups.keys().map(String::as_str).collect();
+        text.push_str(&format!("  lookups {}", lookups.join(", ")));
+    }
+    text
+}
+
+/// The columns of bronze that are made from the source, each with where it comes from.
+fn json_columns(opened: &Chain) -> Vec<serde_json::Value> {
+    opened
+        .output()
+        .iter()
+        .map(|column| {
+            let (passes, sources, how, keys) = match &column.from {
+                Route::Passed { source } => (Some(source), None, None, None),
+                Route::Computed { sources, how, keys } => (None, Some(sources), Some(how), Some(keys)),
+            };
+            serde_json::json!({
+                "column": column.name, "data_type": delta_type(&column.data_type).map(|data_type| data_type.to_string()),
+                "passes": passes, "sources": sources, "how": how, "keys": keys,
+            })
+        })
+        .collect()
+}
+
 fn describe_route(route: Option<&SourceRoute>, opened: &Chain) -> String {
     let Some(route) = route else {
         return "dropped".to_owned();
@@ -344,7 +381,8 @@ fn describe_route(route: Option<&SourceRoute>, opened: &Chain) -> String {
             format!("passes as {name} {}", type_of(name))
         }
     });
-    let computed = route.computed_into.iter().map(|(name, how)| {
+    let computed = route.computed_into.iter().map(|made| {
+        let (name, how) = (&made.column, &made.how);
         if *name == route.column {
             format!("{how}, as {}", type_of(name))
         } else {

@@ -3,6 +3,7 @@
 //! from. `docs/reference/configuration.md` describes every key.
 
 mod locations;
+mod lookup;
 mod ownership;
 mod plugins;
 mod reading;
@@ -18,6 +19,7 @@ use std::time::Duration;
 use crate::error::{Classify, ErrorKind};
 use crate::transform::CacheSettings;
 
+pub use lookup::LookupSettings;
 pub use ownership::OwnershipSettings;
 pub use reading::{OnDataLoss, Partitions, ReadingSettings, SchemaChangePolicy, StartingLsn};
 pub use secret::{Secret, SecretSource};
@@ -41,6 +43,8 @@ pub struct Settings {
     pub component_cache: CacheSettings,
     /// Named keys that the host uses on a component's behalf.
     pub keys: Vec<KeySettings>,
+    /// Named reference tables that the host looks things up in for a component.
+    pub lookups: Vec<LookupSettings>,
     /// Bounds of the process.
     pub limits: Limits,
     /// What makes a stream one process's.
@@ -183,6 +187,10 @@ impl Settings {
             Some(section) => parse_keys(&section, base, secrets, &mut warnings)?,
             None => Vec::new(),
         };
+        let lookups = match root.section("lookups")? {
+            Some(section) => lookup::parse_lookups(&section, base)?,
+            None => Vec::new(),
+        };
         let limits = match root.section("limits")? {
             Some(section) => parse_limits(section)?,
             None => Limits::default(),
@@ -193,7 +201,7 @@ impl Settings {
         };
         let defaults = root.section("defaults")?;
         let sections = root.sections("table")?;
-        let tables = table::parse_tables(defaults, sections, base, &keys)?;
+        let tables = table::parse_tables(defaults, sections, base, (&keys[..], &lookups[..]))?;
         ownership.expect_apart(&tables)?;
         root.not_yet(&["web", "silver"])?;
         root.finish()?;
@@ -202,6 +210,7 @@ impl Settings {
             plugins_dir,
             component_cache,
             keys,
+            lookups,
             limits,
             ownership,
             tables,
@@ -396,6 +405,42 @@ control_table = "lake/ops/table_finalization"
             error.contains("\"pi\"") && error.contains("did you mean pii"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn lookups_are_files_and_a_transform_may_only_use_those_that_exist() {
+        let lookups = "[lookups]\ncountries = { file = \"ref/countries.csv\" }\ncities = { file = \"/c.csv\" }\n";
+        let table = |names: &str| {
+            format!(
+                "{lookups}[[table]]\ncapture_instance = \"a\"\n[[table.transform]]\nplugin = \"mask\"\nlookups = {names}\n"
+            )
+        };
+        let settings = parse(&table(r#"["cities", "countries"]"#)).unwrap();
+        let files: Vec<_> = settings
+            .lookups
+            .iter()
+            .map(|lookup| (lookup.name.as_str(), lookup.file.as_path()))
+            .collect();
+        assert!(
+            files.contains(&("countries", Path::new("/base/ref/countries.csv"))),
+            "{files:?}"
+        );
+        assert!(files.contains(&("cities", Path::new("/c.csv"))), "{files:?}");
+        assert_eq!(settings.tables[0].transforms[0].lookups, ["cities", "countries"]);
+        let error = parse(&table(r#"["country"]"#)).unwrap_err();
+        assert!(
+            error.ends_with("lookups names \"country\", which [lookups] does not have; did you mean countries?"),
+            "{error}"
+        );
+        for (wrong, expected) in [
+            ("a = \"a.csv\"", "lookups.a must be { file = \"PATH\" }"),
+            ("a = {}", "lookups.a.file is required"),
+            ("a = { fil = \"a.csv\" }", "lookups.a.file is required"),
+            ("a = { file = \"a.csv\", key = \"b\" }", "unknown key lookups.a.key"),
+        ] {
+            let error = parse(&format!("[lookups]\n{wrong}\n")).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
     }
 
     #[test]

@@ -9,10 +9,11 @@ use crate::identity::{AppId, CaptureInstance};
 use crate::transform::{DEFAULT_OUTPUT_BYTES, Limits, OnError};
 use crate::verdict::Granularity;
 
+use super::lookup::granted;
 use super::reading::{Reading, ReadingSettings};
-use super::section::{Section, nearest};
+use super::section::Section;
 use super::units::{DAY, MIB, SECOND};
-use super::{ConfigError, KeySettings};
+use super::{ConfigError, KeySettings, LookupSettings};
 
 /// When a table looks for changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,15 +132,20 @@ pub struct TransformSettings {
     pub on_error: OnError,
     /// Keys that the component may ask the host to use.
     pub keys: Vec<String>,
+    /// Reference tables that the component may ask the host to look things up in.
+    pub lookups: Vec<String>,
     /// The component's own configuration.
     pub config: serde_json::Value,
 }
+
+/// What a transform may name: `[keys]` and `[lookups]`.
+pub(super) type Known<'a> = (&'a [KeySettings], &'a [LookupSettings]);
 
 pub(super) fn parse_tables(
     defaults: Option<Section<'_>>,
     sections: Vec<Section<'_>>,
     base: &Path,
-    keys: &[KeySettings],
+    known: Known<'_>,
 ) -> Result<Vec<TableSettings>, ConfigError> {
     let default_values = match defaults {
         Some(mut section) => {
@@ -153,7 +159,7 @@ pub(super) fn parse_tables(
     let mut tables: Vec<TableSettings> = Vec::with_capacity(sections.len());
     for section in sections {
         let name = section.name("capture_instance");
-        let table = parse_table(section, &default_values, base, keys)?;
+        let table = parse_table(section, &default_values, base, known)?;
         for earlier in &tables {
             let clash = if earlier
                 .capture_instance
@@ -276,7 +282,7 @@ fn parse_table(
     mut section: Section<'_>,
     defaults: &Shared,
     base: &Path,
-    keys: &[KeySettings],
+    known: Known<'_>,
 ) -> Result<TableSettings, ConfigError> {
     let ci = section.required_string("capture_instance")?.to_owned();
     let own = Shared::parse(&mut section)?;
@@ -288,7 +294,7 @@ fn parse_table(
     let transforms = section
         .sections("transform")?
         .into_iter()
-        .map(|transform| parse_transform(transform, keys))
+        .map(|transform| parse_transform(transform, known))
         .collect::<Result<Vec<_>, _>>()?;
     if !protect.is_empty() && transforms.is_empty() {
         return Err(section.error(
@@ -443,7 +449,7 @@ pub(super) fn one_of<T: Clone>(
     }
 }
 
-fn parse_transform(mut section: Section<'_>, keys: &[KeySettings]) -> Result<TransformSettings, ConfigError> {
+fn parse_transform(mut section: Section<'_>, (keys, lookups): Known<'_>) -> Result<TransformSettings, ConfigError> {
     let plugin = section.required_string("plugin")?.to_owned();
     let sha256 = section.string("sha256")?.map(str::to_ascii_lowercase);
     if let Some(digest) = &sha256
@@ -456,19 +462,9 @@ fn parse_transform(mut section: Section<'_>, keys: &[KeySettings]) -> Result<Tra
         "on_error",
         &[("fail", OnError::Fail), ("quarantine", OnError::Quarantine)],
     )?;
-    let granted = section.strings("keys")?.unwrap_or_default();
-    for name in &granted {
-        if !keys.iter().any(|key| key.name == *name) {
-            let hint = nearest(name, keys.iter().map(|key| key.name.as_str()));
-            return Err(section.error(
-                "keys",
-                format!(
-                    "names {name:?}, which [keys] does not have{}",
-                    hint.map(|n| format!("; did you mean {n}?")).unwrap_or_default()
-                ),
-            ));
-        }
-    }
+    let keys = granted(&mut section, "keys", keys.iter().map(|key| key.name.as_str()))?;
+    let lookups = lookups.iter().map(|lookup| lookup.name.as_str());
+    let lookups = granted(&mut section, "lookups", lookups)?;
     let wasi = section.boolean("wasi")?.unwrap_or(false);
     let defaults = if wasi { Limits::with_wasi() } else { Limits::default() };
     let memory_bytes = section
@@ -496,7 +492,8 @@ fn parse_transform(mut section: Section<'_>, keys: &[KeySettings]) -> Result<Tra
         output_bytes,
         deadline,
         on_error: on_error.unwrap_or_default(),
-        keys: granted,
+        keys,
+        lookups,
         config,
     })
 }

@@ -2,7 +2,7 @@
 //! runs left and by what the configuration says now. `docs/decisions/0009` has the table of cases.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::checkpoint::{ATTEMPTS, CommitRecord, PlannedBatch, StateError};
 use crate::config::{OnTransformChange, TableSettings};
@@ -182,13 +182,20 @@ fn describe(provenance: &[Provenance]) -> String {
                 .iter()
                 .map(|(name, version)| format!("{name}={version}"))
                 .collect();
+            let lookups: Vec<String> = step
+                .lookups
+                .iter()
+                .map(|(name, sha256)| format!("{name}={sha256:.12}"))
+                .collect();
             format!(
-                "{} (component {:.12}, configuration {:.12}{}{})",
+                "{} (component {:.12}, configuration {:.12}{}{}{}{})",
                 plugin_name(step),
                 step.sha256,
                 step.config_sha256,
                 if keys.is_empty() { "" } else { ", keys " },
-                keys.join(" ")
+                keys.join(" "),
+                if lookups.is_empty() { "" } else { ", lookups " },
+                lookups.join(" ")
             )
         })
         .collect();
@@ -225,16 +232,24 @@ fn what_changed(was: &Option<Vec<Provenance>>, now: &[Provenance]) -> String {
         if was.config_sha256 != now.config_sha256 {
             changed.push(format!("the configuration of {}", now.plugin));
         }
-        let names: BTreeSet<&String> = was.keys.keys().chain(now.keys.keys()).collect();
-        let keys = names
-            .into_iter()
-            .filter(|name| was.keys.get(*name) != now.keys.get(*name));
+        let keys = differing(&was.keys, &now.keys);
         changed.extend(keys.map(|name| format!("key {name} of {}", now.plugin)));
+        let lookups = differing(&was.lookups, &now.lookups);
+        changed.extend(lookups.map(|name| format!("lookup {name} of {}", now.plugin)));
     }
     match changed.is_empty() {
         true => String::new(),
         false => format!(" ({})", changed.join(", ")),
     }
+}
+
+/// The names that do not mean the same in both.
+fn differing<'a>(
+    was: &'a BTreeMap<String, String>,
+    now: &'a BTreeMap<String, String>,
+) -> impl Iterator<Item = &'a String> {
+    let names: BTreeSet<&String> = was.keys().chain(now.keys()).collect();
+    names.into_iter().filter(|name| was.get(*name) != now.get(*name))
 }
 
 #[cfg(test)]
@@ -367,6 +382,11 @@ mod tests {
             wit: "0.1.0".into(),
             config_sha256: config.into(),
             keys: [("pii".to_owned(), key.to_owned())].into(),
+            lookups: BTreeMap::new(),
+        };
+        let looking = |sha256: &str| Provenance {
+            lookups: [("countries".to_owned(), sha256.to_owned())].into(),
+            ..step("aa", "bb", "v1")
         };
         let was = Some(vec![step("aa", "bb", "v1")]);
         let said = |now: &[Provenance]| what_changed(&was, now);
@@ -374,6 +394,15 @@ mod tests {
         assert_eq!(
             said(&[step("ab", "bb", "v2")]),
             " (the component of mask, key pii of mask)"
+        );
+        assert_eq!(said(&[looking("cc")]), " (lookup countries of mask)");
+        let looked = Some(vec![looking("cc")]);
+        assert_eq!(what_changed(&looked, &[looking("dd")]), " (lookup countries of mask)");
+        assert_eq!(what_changed(&looked, &[looking("cc")]), "");
+        assert!(
+            describe(&[looking("0123456789abcdef")]).ends_with(", keys pii=v1, lookups countries=0123456789ab)"),
+            "{}",
+            describe(&[looking("0123456789abcdef")])
         );
         assert_eq!(said(&[]), "");
         assert_eq!(what_changed(&None, &[]), "");

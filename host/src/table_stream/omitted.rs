@@ -158,6 +158,7 @@ mod tests {
         let made = Route::Computed {
             sources: vec!["id".to_owned(), "doc".to_owned()],
             how: "concat".to_owned(),
+            keys: Default::default(),
         };
         let columns = [passed("id", "id"), passed("remark", "note"), output("both", made)];
         let omitted = Omitted::new(&shape(), &columns).unwrap();

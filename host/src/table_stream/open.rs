@@ -496,6 +496,7 @@ pub(crate) fn specs(settings: &TableSettings) -> Vec<TransformSpec> {
             config: transform.config.clone(),
             keys: transform.keys.clone(),
             wasi: transform.wasi,
+            lookups: transform.lookups.clone(),
             memory_bytes: transform.memory_bytes,
             output_bytes: transform.output_bytes,
             deadline: transform.deadline,

@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use wasmparser::{CanonicalFunction, CanonicalOption, Parser, Payload};
-use wasmtime::component::{Component, HasSelf, Linker};
+use wasmtime::component::Component;
 
-use super::bindings::{PACKAGE, VERSIONS, v0_1};
+use super::bindings::{PACKAGE, V0_1, VERSIONS, interfaces};
 use super::cache::Cache;
+use super::contract::Linked;
 use super::error::{listing, quoted};
 use super::levels::{self, Levels, on_ample_stack};
 use super::module::{self, ModuleFault};
-use super::sandbox::HostState;
 use super::wasi;
 use crate::error::ErrorKind;
 use crate::sha256;
@@ -140,7 +140,7 @@ pub(crate) struct Compiled {
     pub(crate) wit: &'static str,
     /// Its first import of WASI, if it has one.
     pub(crate) wasi: Option<String>,
-    pub(crate) pre: v0_1::PluginPre<HostState>,
+    pub(crate) linked: Linked,
 }
 
 impl PluginError {
@@ -164,11 +164,6 @@ impl PluginError {
 }
 
 impl Compiled {
-    /// Whether it may drop one row of an update without the other.
-    pub(crate) fn splits_updates(&self) -> bool {
-        self.wit != "0.1.0"
-    }
-
     /// Checks `bytes`, which were read from `file`, and compiles them unless `cache` has their code.
     pub(crate) fn new(
         engine: &wasmtime::Engine,
@@ -183,6 +178,12 @@ impl Compiled {
                 reason,
             })
         })
+    }
+
+    /// Whether it may keep one of the two rows of an update and drop the other. The first version of the contract has
+    /// them go together.
+    pub(crate) fn splits_updates(&self) -> bool {
+        self.wit != V0_1
     }
 
     fn on_this_stack(
@@ -204,21 +205,14 @@ impl Compiled {
             (Some(cache), Some(made)) => cache.component(engine, &sha256::hex(made), made),
         };
         let component = compiled.map_err(|e| damaged("cannot be compiled", e))?;
-        let mut linker = Linker::<HostState>::new(engine);
-        v0_1::Plugin::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)
-            .and_then(|()| wasi::add_to_linker(&mut linker, &component))
-            .map_err(|e| damaged("cannot be linked", e))?;
-        let pre = linker
-            .instantiate_pre(&component)
-            .and_then(v0_1::PluginPre::new)
-            .map_err(|e| damaged("does not fit the contract", e))?;
+        let linked = Linked::new(inspected.wit, &component).map_err(|e| damaged("does not fit the contract", e))?;
         Ok(Compiled {
             sha256,
             info: inspected.info,
             wit: inspected.wit,
             wasi: inspected.wasi,
             bytes,
-            pre,
+            linked,
         })
     }
 }
@@ -367,7 +361,10 @@ fn export(version: &str) -> String {
 fn offered() -> Vec<String> {
     VERSIONS
         .iter()
-        .flat_map(|version| ["log", "keyed"].map(|name| format!("{PACKAGE}/{name}@{version}")))
+        .flat_map(|version| {
+            let names = interfaces(version).iter();
+            names.map(move |name| format!("{PACKAGE}/{name}@{version}"))
+        })
         .collect()
 }
 

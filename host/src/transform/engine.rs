@@ -14,6 +14,7 @@ use super::cache::{Cache, CacheSettings};
 use super::component::{Compiled, PluginError};
 use super::error::TransformError;
 use super::limits::STACK_BYTES;
+use super::lookup::Lookups;
 use super::registry::{BuiltinComponent, Found, Registry};
 use crate::sha256;
 
@@ -24,6 +25,7 @@ pub(crate) const TICK: Duration = Duration::from_millis(10);
 pub struct Engine {
     wasmtime: wasmtime::Engine,
     registry: Registry,
+    lookups: Lookups,
     compiled: Mutex<HashMap<String, Slot>>,
     cache_settings: CacheSettings,
     /// Opened when something is compiled for the first time.
@@ -45,18 +47,21 @@ pub(crate) struct Plugin {
 }
 
 impl Engine {
-    /// Starts the engine, without a cache of compiled code. `plugins_dir` is looked into only when a plugin is asked for.
+    /// Starts the engine, without reference tables and without a cache of compiled code. `plugins_dir` is looked into only
+    /// when a plugin is asked for.
     pub fn new(
         plugins_dir: Option<PathBuf>,
         builtins: &'static [BuiltinComponent],
     ) -> Result<Arc<Engine>, TransformError> {
-        Engine::with_cache(plugins_dir, builtins, CacheSettings::Off)
+        Engine::with(plugins_dir, builtins, Lookups::default(), CacheSettings::Off)
     }
 
-    /// Starts the engine with a cache of compiled code, which is opened only when a component is compiled.
-    pub fn with_cache(
+    /// Starts the engine with reference tables, each of which is read when a chain is opened that may use it, and a cache of
+    /// compiled code, which is opened only when a component is compiled.
+    pub fn with(
         plugins_dir: Option<PathBuf>,
         builtins: &'static [BuiltinComponent],
+        lookups: Lookups,
         cache: CacheSettings,
     ) -> Result<Arc<Engine>, TransformError> {
         let wasmtime = wasmtime::Engine::new(&settings()).map_err(|e| TransformError::Engine(format!("{e:#}")))?;
@@ -64,11 +69,17 @@ impl Engine {
         Ok(Arc::new(Engine {
             wasmtime,
             registry: Registry::new(plugins_dir, builtins),
+            lookups,
             compiled: Mutex::default(),
             cache_settings: cache,
             cache: OnceLock::new(),
             ticker: Some(ticker),
         }))
+    }
+
+    /// The reference tables that transforms may be granted.
+    pub(crate) fn lookups(&self) -> &Lookups {
+        &self.lookups
     }
 
     /// Finds, checks and compiles a plugin; the second time it is only found.

@@ -6,6 +6,7 @@ use std::fmt;
 use super::check::Invalid;
 use super::component::PluginError;
 use super::limits::STACK_BYTES;
+use super::lookup::LookupFileError;
 use super::plan::PlanFault;
 use crate::error::{Classify, ErrorKind};
 
@@ -120,6 +121,17 @@ pub enum ConfigFault {
         /// The names that there are.
         known: Vec<String>,
     },
+    /// The transform asks for a reference table that nobody has.
+    #[error("there is no lookup `{lookup}`; {}", listing("lookups are", .known))]
+    UnknownLookup {
+        /// The name that was asked for.
+        lookup: String,
+        /// The names that there are.
+        known: Vec<String>,
+    },
+    /// The file of a reference table cannot be used.
+    #[error(transparent)]
+    Lookup(#[from] LookupFileError),
     /// The component does not take its configuration.
     #[error("config{}: {reason}", at_path(.path))]
     Option {

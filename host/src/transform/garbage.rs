@@ -5,7 +5,7 @@ use arrow::datatypes::{DataType, TimeUnit};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::bindings::v0_1::exports::sluice::transform::transform as wit;
+use super::bindings::v0_2::exports::sluice::transform::transform as wit;
 use super::{check, columns};
 
 const CASES: u64 = 30_000;

@@ -38,12 +38,6 @@ pub(crate) struct Key {
     pub(crate) secret: Arc<Zeroizing<Vec<u8>>>,
 }
 
-/// The keys that one transform may use.
-#[derive(Clone, Default)]
-pub(crate) struct Grants {
-    keys: BTreeMap<String, Key>,
-}
-
 impl KeyRing {
     /// A ring without keys.
     pub fn new() -> KeyRing {
@@ -84,30 +78,8 @@ impl KeyRing {
             .map(|(name, key)| (name.as_str(), key.version.as_str()))
     }
 
-    /// The grants for `names`, or the first name that has no key.
-    pub(crate) fn grant(&self, names: &[String]) -> Result<Grants, String> {
-        let keys = names
-            .iter()
-            .map(|name| {
-                let key = self.keys.get(name).ok_or_else(|| name.clone())?;
-                Ok((name.clone(), key.clone()))
-            })
-            .collect::<Result<_, String>>()?;
-        Ok(Grants { keys })
-    }
-}
-
-impl Grants {
     pub(crate) fn get(&self, name: &str) -> Option<&Key> {
         self.keys.get(name)
-    }
-
-    /// Versions by name, as provenance records them.
-    pub(crate) fn versions(&self) -> BTreeMap<String, String> {
-        self.keys
-            .iter()
-            .map(|(name, key)| (name.clone(), key.version.clone()))
-            .collect()
     }
 }
 
@@ -141,16 +113,5 @@ mod tests {
             ring.insert("pii", "v2", vec![8; 16]).unwrap_err(),
             KeyError::Twice("pii".into())
         );
-    }
-
-    #[test]
-    fn only_named_keys_are_granted() {
-        let mut ring = KeyRing::new();
-        ring.insert("pii", "v1", vec![7; 16]).unwrap();
-        ring.insert("other", "v9", vec![7; 16]).unwrap();
-        let grants = ring.grant(&["pii".into()]).unwrap();
-        assert!(grants.get("pii").is_some());
-        assert!(grants.get("other").is_none());
-        assert_eq!(ring.grant(&["absent".into()]).err(), Some("absent".into()));
     }
 }

@@ -1,6 +1,6 @@
 //! The `log` capability: messages of a component, for whoever debugs it.
 
-use super::bindings::v0_1::sluice::transform::log::{Host, Level};
+use super::bindings::v0_2::sluice::transform::log::{Host, Level};
 use super::sandbox::HostState;
 
 /// Messages that one call may leave; the rest is dropped.

@@ -7,27 +7,36 @@
 //! before it was checked, and on any error nothing comes out.
 //!
 //! The way of a component: `registry` finds its bytes, `component` refuses what it can by name and compiles the rest once
-//! per process (`engine`), or takes its code from a private directory (`cache`), `plan` checks what it says it will do, `route` follows each column through the chain for
-//! people and for `protect`. The runtimes of other languages find an empty system (`wasi`).
+//! per process (`engine`), or takes its code from a private directory (`cache`), `plan` checks what it says it will do,
+//! `route` follows each column through the chain for people and for `protect`.
+//!
+//! What a component may ask of the host: `keyed`, `lookup` and `log`, each for what its table has granted (`grants`) and
+//! within its time and memory (`hostcall`). The runtimes of other languages find an empty system (`wasi`). Which version of the
+//! contract it is written for, `contract` alone knows.
 
 mod bindings;
 mod bisect;
 mod cache;
+mod cells;
 mod chain;
 mod check;
 mod chunk;
 mod columns;
 mod component;
+mod contract;
 mod engine;
 mod error;
 #[cfg(test)]
 mod garbage;
+mod grants;
+mod hostcall;
 mod keyed;
 mod keys;
 mod leaks;
 mod levels;
 mod limits;
 mod log;
+mod lookup;
 mod module;
 mod plan;
 mod provenance;
@@ -53,10 +62,11 @@ pub use limits::{
     DEFAULT_DEADLINE, DEFAULT_MEMORY_BYTES, DEFAULT_OUTPUT_BYTES, DEFAULT_WASI_DEADLINE, DEFAULT_WASI_MEMORY_BYTES,
     Limits,
 };
+pub use lookup::{LookupFault, LookupFileError, Lookups};
 pub use plan::PlanFault;
 pub use provenance::Provenance;
 pub(crate) use provenance::digest_of;
 pub use registry::BuiltinComponent;
-pub use route::{OutputColumn, Route, SourceRoute};
+pub use route::{Computation, OutputColumn, Route, SourceRoute};
 pub use spec::{OnError, TransformSpec};
 pub use together::Together;

@@ -1,10 +1,10 @@
 //! What a component says will come out, checked against what goes in.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use arrow::datatypes::DataType;
 
-use super::bindings::v0_1::exports::sluice::transform::transform as wit;
+use super::bindings::v0_2::exports::sluice::transform::transform as wit;
 use super::columns::arrow_type;
 use crate::shape::{META_AFTER, META_BEFORE};
 
@@ -32,6 +32,16 @@ pub enum PlanFault {
     UnknownSource {
         /// The output column.
         output: String,
+    },
+    /// It makes a column with a key that is not granted.
+    #[error(
+        "output column `{output}`: the key `{key}` is not granted to this transform; add it to the transform's `keys`"
+    )]
+    UngrantedKey {
+        /// The output column.
+        output: String,
+        /// The key that it names.
+        key: String,
     },
     /// It reads a column that is not there.
     #[error("read {position} is no column of the input, nor a metadata column")]
@@ -86,6 +96,8 @@ pub(crate) enum From {
         /// Positions of the input columns that it is made of; metadata columns are left out.
         sources: Vec<usize>,
         how: String,
+        /// Versions of the keys that it is made with, by name; a component of 0.1.0 names none.
+        keys: BTreeMap<String, String>,
     },
 }
 
@@ -110,9 +122,13 @@ pub(crate) struct Input {
 }
 
 impl Plan {
-    /// Checks `plan` against the columns that go in. Names that only the lake would refuse are checked by
+    /// Checks `plan` against the columns that go in and the versions of the granted keys. Names that only the lake would refuse are checked by
     /// [`Plan::check_names`], on the last step of a chain: an earlier step may well pass on what a later one renames.
-    pub(crate) fn new(plan: &wit::Plan, inputs: &[Input]) -> Result<Plan, PlanFault> {
+    pub(crate) fn new(
+        plan: &wit::Plan,
+        inputs: &[Input],
+        granted: &BTreeMap<String, String>,
+    ) -> Result<Plan, PlanFault> {
         if plan.outputs.len() > MAX_OUTPUTS {
             return Err(PlanFault::TooMany(plan.outputs.len()));
         }
@@ -156,6 +172,7 @@ impl Plan {
                         from: From::Computed {
                             sources: sources.into_iter().collect(),
                             how: one_line(&field.how, MAX_HOW_CHARS),
+                            keys: keys(name, &field.keys, granted)?,
                         },
                     }
                 }
@@ -218,6 +235,23 @@ pub(crate) fn one_line(text: &str, max: usize) -> String {
         .take(max)
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect()
+}
+
+/// The keys of an output column, each once, with their versions.
+fn keys(
+    output: &str,
+    named: &[String],
+    granted: &BTreeMap<String, String>,
+) -> Result<BTreeMap<String, String>, PlanFault> {
+    let mut keys = BTreeMap::new();
+    for name in named {
+        let version = granted.get(name).ok_or_else(|| PlanFault::UngrantedKey {
+            output: shown(output),
+            key: shown(name),
+        })?;
+        keys.insert(name.clone(), version.clone());
+    }
+    Ok(keys)
 }
 
 fn reads(names: &[String], inputs: &[Input]) -> Result<Vec<Read>, PlanFault> {
@@ -286,8 +320,16 @@ mod tests {
                 nullable: false,
                 sources: sources.iter().map(|source| (*source).to_owned()).collect(),
                 how: "by\nhand".to_owned(),
+                keys: Vec::new(),
             }),
         }
+    }
+
+    fn with_keys(mut output: wit::OutputColumn, keys: &[&str]) -> wit::OutputColumn {
+        if let wit::OutputSource::Computed(field) = &mut output.source {
+            field.keys = keys.iter().map(|key| (*key).to_owned()).collect();
+        }
+        output
     }
 
     fn check(outputs: Vec<wit::OutputColumn>, reads: &[&str]) -> Result<Plan, PlanFault> {
@@ -295,7 +337,8 @@ mod tests {
             outputs,
             reads: reads.iter().map(|read| (*read).to_owned()).collect(),
         };
-        let plan = Plan::new(&plan, &inputs())?;
+        let granted = BTreeMap::from([("pii".to_owned(), "v3".to_owned()), ("x".to_owned(), "1".to_owned())]);
+        let plan = Plan::new(&plan, &inputs(), &granted)?;
         plan.check_names()?;
         Ok(plan)
     }
@@ -313,10 +356,11 @@ mod tests {
         .unwrap();
         assert_eq!(plan.reads, [Read::Input(1), Read::Meta(3)]);
         assert_eq!(plan.outputs[1].from, From::Pass(0));
-        let From::Computed { sources, how } = &plan.outputs[2].from else {
+        let From::Computed { sources, how, keys } = &plan.outputs[2].from else {
             panic!("computed");
         };
         assert_eq!((sources.as_slice(), how.as_str()), (&[1][..], "by hand"));
+        assert!(keys.is_empty());
         let next = plan.next_inputs(&inputs());
         assert_eq!((next[0].key, next[0].source_type.as_str()), (Some(1), "nvarchar(10)"));
         assert_eq!((next[2].key, next[2].source_type.as_str()), (None, "utf8"));
@@ -325,8 +369,23 @@ mod tests {
     }
 
     #[test]
+    fn the_keys_of_a_column_have_their_versions_and_must_be_granted() {
+        let column = |keys: &[&str]| with_keys(computed("a", wit::DataType::Utf8, &[]), keys);
+        let plan = check(vec![column(&["pii", "pii"])], &[]).unwrap();
+        let From::Computed { keys, .. } = &plan.outputs[0].from else {
+            panic!("computed");
+        };
+        assert_eq!(*keys, BTreeMap::from([("pii".to_owned(), "v3".to_owned())]));
+        let error = check(vec![column(&["pii", "other"])], &[]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "output column `a`: the key `other` is not granted to this transform; add it to the transform's `keys`"
+        );
+    }
+
+    #[test]
     fn plans_that_do_not_hold_together_are_refused() {
-        use crate::transform::bindings::v0_1::sluice::transform::types::{
+        use crate::transform::bindings::v0_2::sluice::transform::types::{
             self,
             DataType::{Decimal, Utf8},
         };

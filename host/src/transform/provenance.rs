@@ -22,6 +22,10 @@ pub struct Provenance {
     pub config_sha256: String,
     /// Version of each granted key.
     pub keys: BTreeMap<String, String>,
+    /// SHA-256 of the file of each granted reference table, lower-case hex. Left out when there is none, as it was before
+    /// there were reference tables, so that the digest of a chain without them stays.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub lookups: BTreeMap<String, String>,
 }
 
 /// SHA-256 over the JSON form of a chain's provenance, lower-case hex. Equal chains have equal digests.
@@ -31,19 +35,18 @@ pub(crate) fn digest(provenance: &[Provenance]) -> String {
         if index > 0 {
             text.push(',');
         }
-        let keys: serde_json::Map<String, Value> = step
-            .keys
-            .iter()
-            .map(|(name, version)| (name.clone(), Value::from(version.as_str())))
-            .collect();
-        text += &canonical_json(&serde_json::json!({
+        let mut members = serde_json::json!({
             "plugin": step.plugin,
             "version": step.version,
             "sha256": step.sha256,
             "wit": step.wit,
             "config_sha256": step.config_sha256,
-            "keys": keys,
-        }));
+            "keys": step.keys,
+        });
+        if !step.lookups.is_empty() {
+            members["lookups"] = serde_json::json!(step.lookups);
+        }
+        text += &canonical_json(&members);
     }
     text.push(']');
     sha256::hex(text.as_bytes())
@@ -96,6 +99,7 @@ mod tests {
             wit: "0.1.0".into(),
             config_sha256: "bb".into(),
             keys: BTreeMap::from([("pii".into(), "v3".into())]),
+            lookups: BTreeMap::new(),
         };
         let json =
             r#"{"plugin":"mask","version":"1","sha256":"aa","wit":"0.1.0","config_sha256":"bb","keys":{"pii":"v3"}}"#;
@@ -104,6 +108,34 @@ mod tests {
         other.keys.insert("pii".into(), "v4".into());
         assert_ne!(digest(std::slice::from_ref(&step)), digest(&[other]));
         assert_eq!(digest(&[]), sha256::hex(b"[]"));
-        assert_ne!(digest(std::slice::from_ref(&step)), digest(&[step.clone(), step]));
+        assert_ne!(
+            digest(std::slice::from_ref(&step)),
+            digest(&[step.clone(), step.clone()])
+        );
+
+        let looking = Provenance {
+            lookups: BTreeMap::from([("countries".into(), "cc".into())]),
+            ..step.clone()
+        };
+        let with_lookups = json.replace("}}", r#"},"lookups":{"countries":"cc"}}"#);
+        assert_eq!(serde_json::to_string(&looking).unwrap(), with_lookups);
+        for (step, json) in [(&step, json), (&looking, with_lookups.as_str())] {
+            assert_eq!(serde_json::from_str::<Provenance>(json).unwrap(), *step);
+            let record = format!("[{json}]");
+            assert_eq!(digest_of(&record).unwrap(), digest(std::slice::from_ref(step)));
+        }
+        assert_ne!(digest(std::slice::from_ref(&step)), digest(&[looking]));
+    }
+
+    /// The digest that commits of the first version of sluice have for this chain: from Python,
+    /// `sha256(json.dumps(chain, separators=(",", ":"), sort_keys=True))`.
+    #[test]
+    fn the_digest_of_a_chain_without_lookups_is_what_it_was() {
+        let json =
+            r#"[{"plugin":"mask","version":"1","sha256":"aa","wit":"0.1.0","config_sha256":"bb","keys":{"pii":"v3"}}]"#;
+        assert_eq!(
+            digest_of(json).unwrap(),
+            "d9ffc9bcc97d7a43ffd6d10d14588cacd97262f602db292bb150be209cade368"
+        );
     }
 }

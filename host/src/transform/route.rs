@@ -1,6 +1,6 @@
 //! Where each column of the source ends up, followed through all steps of a chain.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use arrow::datatypes::DataType;
 
@@ -33,7 +33,18 @@ pub enum Route {
         sources: Vec<String>,
         /// How, step by step, in the components' words.
         how: String,
+        /// The keys that it is made with, in all steps, each with its version. A component of 0.1.0 names none.
+        keys: BTreeMap<String, String>,
     },
+}
+
+/// What a source column is made into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Computation {
+    /// The output column.
+    pub column: String,
+    /// How, and with which keys: `keyed hash (pii v3)`.
+    pub how: String,
 }
 
 /// What happens to a source column. With both lists empty, it is dropped.
@@ -43,8 +54,22 @@ pub struct SourceRoute {
     pub column: String,
     /// The output columns that are this one, untouched.
     pub passed_as: Vec<String>,
-    /// The output columns that are made of it, each with how.
-    pub computed_into: Vec<(String, String)>,
+    /// The output columns that are made of it.
+    pub computed_into: Vec<Computation>,
+}
+
+impl Route {
+    /// How a computed column is made, and with which keys: `keyed hash (pii v3)`. `None` of one that passes.
+    pub fn how(&self) -> Option<String> {
+        let Route::Computed { how, keys, .. } = self else {
+            return None;
+        };
+        if keys.is_empty() {
+            return Some(how.clone());
+        }
+        let keys: Vec<String> = keys.iter().map(|(name, version)| format!("{name} {version}")).collect();
+        Some(format!("{how} ({})", keys.join(", ")))
+    }
 }
 
 impl SourceRoute {
@@ -58,7 +83,11 @@ impl SourceRoute {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Lineage {
     Source(usize),
-    Computed { sources: BTreeSet<usize>, how: Vec<String> },
+    Computed {
+        sources: BTreeSet<usize>,
+        how: Vec<String>,
+        keys: BTreeMap<String, String>,
+    },
 }
 
 /// Earlier computations that are told of a column, at most.
@@ -76,21 +105,28 @@ impl Lineage {
             .iter()
             .map(|output| match &output.from {
                 plan::From::Pass(source) => before[*source].clone(),
-                plan::From::Computed { sources, how } => Lineage::computed(before, sources, how),
+                plan::From::Computed { sources, how, keys } => Lineage::computed(before, sources, how, keys),
             })
             .collect()
     }
 
-    fn computed(before: &[Lineage], from: &[usize], how: &str) -> Lineage {
+    fn computed(before: &[Lineage], from: &[usize], how: &str, keys: &BTreeMap<String, String>) -> Lineage {
         let mut sources = BTreeSet::new();
+        let mut keys = keys.clone();
         let mut steps: Vec<String> = Vec::new();
         for position in from {
             match &before[*position] {
                 Lineage::Source(source) => {
                     sources.insert(*source);
                 }
-                Lineage::Computed { sources: earlier, how } => {
+                Lineage::Computed {
+                    sources: earlier,
+                    how,
+                    keys: used,
+                } => {
                     sources.extend(earlier);
+                    // In one process a key has one version.
+                    keys.extend(used.iter().map(|(name, version)| (name.clone(), version.clone())));
                     for step in how {
                         if !steps.contains(step) {
                             steps.push(step.clone());
@@ -105,7 +141,11 @@ impl Lineage {
             steps.push("…".to_owned());
         }
         steps.push(how.to_owned());
-        Lineage::Computed { sources, how: steps }
+        Lineage::Computed {
+            sources,
+            how: steps,
+            keys,
+        }
     }
 
     pub(crate) fn route(&self, names: &[String]) -> Route {
@@ -113,9 +153,10 @@ impl Lineage {
             Lineage::Source(source) => Route::Passed {
                 source: names[*source].clone(),
             },
-            Lineage::Computed { sources, how } => Route::Computed {
+            Lineage::Computed { sources, how, keys } => Route::Computed {
                 sources: sources.iter().map(|source| names[*source].clone()).collect(),
                 how: how.join(", then "),
+                keys: keys.clone(),
             },
         }
     }
@@ -134,8 +175,11 @@ pub(crate) fn source_routes(names: &[String], output: &[OutputColumn]) -> Vec<So
             for column in output {
                 match &column.from {
                     Route::Passed { source } if source == name => route.passed_as.push(column.name.clone()),
-                    Route::Computed { sources, how } if sources.contains(name) => {
-                        route.computed_into.push((column.name.clone(), how.clone()));
+                    Route::Computed { sources, .. } if sources.contains(name) => {
+                        route.computed_into.push(Computation {
+                            column: column.name.clone(),
+                            how: column.from.how().unwrap_or_default(),
+                        });
                     }
                     _ => {}
                 }
@@ -143,4 +187,64 @@ pub(crate) fn source_routes(names: &[String], output: &[OutputColumn]) -> Vec<So
             route
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transform::plan::{From, Output};
+
+    fn plan(from: From) -> Plan {
+        Plan {
+            outputs: vec![Output {
+                name: "a".to_owned(),
+                data_type: DataType::Utf8,
+                nullable: true,
+                from,
+            }],
+            reads: Vec::new(),
+            computed: 1,
+        }
+    }
+
+    fn made(how: &str, keys: &[(&str, &str)]) -> Plan {
+        let keys = keys
+            .iter()
+            .map(|(name, version)| ((*name).to_owned(), (*version).to_owned()));
+        plan(From::Computed {
+            sources: vec![0],
+            how: how.to_owned(),
+            keys: keys.collect(),
+        })
+    }
+
+    #[test]
+    fn the_keys_of_every_step_are_told() {
+        let mut lineage = Lineage::of_sources(1);
+        for step in [
+            made("trimmed", &[]),
+            made("keyed hash", &[("pii", "v3")]),
+            plan(From::Pass(0)),
+            made("pseudonym", &[("names", "v1")]),
+        ] {
+            lineage = Lineage::follow(&lineage, &step);
+        }
+        let route = lineage[0].route(&["email".to_owned()]);
+        assert_eq!(
+            route.how().unwrap(),
+            "trimmed, then keyed hash, then pseudonym (names v1, pii v3)"
+        );
+        let output = [OutputColumn {
+            name: "a".to_owned(),
+            data_type: DataType::Utf8,
+            nullable: true,
+            from: route,
+        }];
+        let routes = source_routes(&["email".to_owned()], &output);
+        assert!(routes[0].computed_into[0].how.ends_with("(names v1, pii v3)"));
+
+        let plain = Lineage::follow(&Lineage::of_sources(1), &made("cut", &[]));
+        assert_eq!(plain[0].route(&["email".to_owned()]).how().unwrap(), "cut");
+        assert_eq!(Lineage::Source(0).route(&["email".to_owned()]).how(), None);
+    }
 }

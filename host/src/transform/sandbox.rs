@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 
 use wasmtime::{Store, Trap, UpdateDeadline};
 
-use super::bindings::v0_1;
-use super::bindings::v0_1::exports::sluice::transform::transform as wit;
+use super::bindings::v0_2::exports::sluice::transform::transform as wit;
+use super::bindings::v0_2::sluice::transform::types;
 use super::component::Compiled;
+use super::contract::Guest;
 use super::engine::TICK;
 use super::error::Fault;
-use super::keys::Grants;
+use super::grants::Grants;
 use super::limits::{Limiter, Limits};
 use super::log::{LogBudget, guest_text};
 use super::wasi::{self, Wasi};
@@ -27,17 +28,17 @@ pub(crate) struct HostState {
 }
 
 /// The interface has types alone.
-impl v0_1::sluice::transform::types::Host for HostState {}
+impl types::Host for HostState {}
 
 /// The call's time is over.
 #[derive(Debug, thiserror::Error)]
 #[error("the deadline has passed")]
 pub(crate) struct DeadlinePassed;
 
-/// A live instance.
+/// A live instance, of whichever version of the contract.
 pub(crate) struct Instance {
     store: Store<HostState>,
-    plugin: v0_1::Plugin,
+    guest: Guest,
     limits: Limits,
 }
 
@@ -61,7 +62,7 @@ impl Instance {
             wasi: Wasi::new(Arc::clone(&label)),
             label,
         };
-        let mut store = Store::new(component.pre.engine(), state);
+        let mut store = Store::new(component.linked.engine(), state);
         store.limiter(|state| &mut state.limiter);
         store.set_hostcall_fuel(usize::try_from(limits.output_bytes).unwrap_or(usize::MAX));
         store.set_epoch_deadline(ticks(limits.deadline));
@@ -73,14 +74,11 @@ impl Instance {
             }
             Ok(UpdateDeadline::Continue(ticks(left)))
         });
-        let instance = match component.pre.instance_pre().instantiate(&mut store) {
-            Ok(instance) => instance,
-            Err(error) => return Err(fault(store.data(), limits, &error)),
-        };
-        // The names of the exports were checked long before; this compares their types.
-        match v0_1::Plugin::new(&mut store, &instance) {
-            Ok(plugin) => Ok(Instance { store, plugin, limits }),
-            Err(_) => Err(Fault::Signature),
+        match component.linked.instantiate(&mut store) {
+            Ok(Ok(guest)) => Ok(Instance { store, guest, limits }),
+            // The names of the exports were checked long before; these are their types.
+            Ok(Err(_)) => Err(Fault::Signature),
+            Err(error) => Err(fault(store.data(), limits, &error)),
         }
     }
 
@@ -90,17 +88,15 @@ impl Instance {
         table: wit::Table<'_>,
         config: &str,
     ) -> Result<Result<wit::Plan, wit::OpenError>, Fault> {
-        self.plugin
-            .sluice_transform_transform()
-            .call_open(&mut self.store, table, config)
+        self.guest
+            .open(&mut self.store, table, config)
             .map_err(|error| fault(self.store.data(), self.limits, &error))
     }
 
     /// Calls `apply`.
     pub(crate) fn apply(&mut self, batch: wit::Batch<'_>) -> Result<Result<wit::Outcome, wit::ApplyError>, Fault> {
-        self.plugin
-            .sluice_transform_transform()
-            .call_apply(&mut self.store, batch)
+        self.guest
+            .apply(&mut self.store, batch)
             .map_err(|error| fault(self.store.data(), self.limits, &error))
     }
 }

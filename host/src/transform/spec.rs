@@ -17,6 +17,8 @@ pub struct TransformSpec {
     pub keys: Vec<String>,
     /// Whether the component may import WASI, of which it gets an empty one.
     pub wasi: bool,
+    /// Names of the reference tables that the component may look things up in.
+    pub lookups: Vec<String>,
     /// Linear memory of one instance, in bytes.
     pub memory_bytes: u64,
     /// Wall time for one chunk.
@@ -39,7 +41,7 @@ pub enum OnError {
 }
 
 impl TransformSpec {
-    /// `plugin` with an empty configuration, no keys and the default limits.
+    /// `plugin` with an empty configuration, no keys and lookups, and the default limits.
     pub fn new(plugin: impl Into<String>) -> TransformSpec {
         let limits = Limits::default();
         TransformSpec {
@@ -48,6 +50,7 @@ impl TransformSpec {
             config: serde_json::Value::Object(serde_json::Map::new()),
             keys: Vec::new(),
             wasi: false,
+            lookups: Vec::new(),
             memory_bytes: limits.memory_bytes,
             deadline: limits.deadline,
             output_bytes: limits.output_bytes,

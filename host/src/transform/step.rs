@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, new_empty_array};
 
-use super::bindings::v0_1::exports::sluice::transform::transform as wit;
-use super::bindings::v0_1::sluice::transform::types;
+use super::bindings::v0_2::exports::sluice::transform::transform as wit;
+use super::bindings::v0_2::sluice::transform::types;
 use super::check::{self, Invalid, Kept, Reject, What};
 use super::chunk::Chunk;
 use super::columns::{self, WireColumn};
 use super::engine::{Engine, Plugin};
 use super::error::{ConfigFault, Fault, Place, TableFault, TransformError};
-use super::keys::{Grants, KeyRing};
+use super::grants::Grants;
+use super::keys::KeyRing;
 use super::limits::Limits;
 use super::log::guest_text;
 use super::plan::{self, Input, Plan, Read, one_line};
@@ -115,12 +116,7 @@ impl Step {
             place: place.clone(),
             fault,
         };
-        let grants = ring.grant(&spec.keys).map_err(|key| {
-            config_fault(ConfigFault::UnknownKey {
-                key,
-                known: ring.versions().map(|(name, _)| name.to_owned()).collect(),
-            })
-        })?;
+        let grants = Grants::new(spec, ring, engine.lookups()).map_err(&config_fault)?;
         let plugin = engine
             .plugin(&spec.plugin, spec.sha256.as_deref())
             .map_err(|error| config_fault(error.into()))?;
@@ -155,7 +151,7 @@ impl Step {
             .map_err(&refused)?
             .map_err(|error| config_fault(open_fault(error, &inputs)))?;
         drop(instance);
-        let plan = Plan::new(&wire_plan, &inputs)
+        let plan = Plan::new(&wire_plan, &inputs, &grants.versions())
             .and_then(|plan| {
                 if last {
                     plan.check_names().map(|()| plan)
@@ -187,6 +183,7 @@ impl Step {
             wit: self.plugin.compiled.wit.to_owned(),
             config_sha256: sha256::hex(self.config.as_bytes()),
             keys: self.grants.versions(),
+            lookups: self.grants.lookup_digests(),
         }
     }
 

@@ -41,7 +41,7 @@ fn routes_and_provenance_say_what_was_done() {
     let routes = chain.routes();
     assert_eq!(routes[0].passed_as, ["id"]);
     assert!(routes[1].passed_as.is_empty());
-    assert_eq!(routes[1].computed_into[0].0, "name_hash");
+    assert_eq!(routes[1].computed_into[0].column, "name_hash");
     assert!(routes[2].is_dropped());
     assert!(matches!(&chain.output()[1].from, Route::Computed { sources, .. } if sources == &["name"]));
     let provenance = chain.provenance();
@@ -50,7 +50,7 @@ fn routes_and_provenance_say_what_was_done() {
         (provenance[0].plugin.as_str(), provenance[1].plugin.as_str()),
         ("mask", "map")
     );
-    assert_eq!(provenance[0].wit, "0.1.0");
+    assert_eq!(provenance[0].wit, bindings::VERSIONS[0]);
     assert_eq!(provenance[0].keys, BTreeMap::from([("pii".into(), "v3".into())]));
     assert!(provenance[1].keys.is_empty());
     let components = chain.component_bytes();

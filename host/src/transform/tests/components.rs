@@ -42,11 +42,12 @@ fn foreign_components_are_refused_by_name() {
         (
             "unknown-import",
             "unknown-import.wasm: the component imports `test:unknown/secrets`, which sluice does not offer; it may import \
+             `sluice:transform/log@0.2.0`, `sluice:transform/keyed@0.2.0`, `sluice:transform/lookup@0.2.0`, \
              `sluice:transform/log@0.1.0`, `sluice:transform/keyed@0.1.0`",
         ),
         (
             "not-a-plugin",
-            "not-a-plugin.wasm: the component does not export `sluice:transform/transform@0.1.0`, so it is no sluice \
+            "not-a-plugin.wasm: the component does not export `sluice:transform/transform@0.2.0`, so it is no sluice \
              transform",
         ),
     ] {
@@ -61,13 +62,13 @@ fn another_version_of_the_contract_is_refused_by_name() {
     let bench = Bench::own(&["upper"]);
     let component = std::fs::read(bench.path().join("upper.wasm")).unwrap();
     // Names have a length before them, so a version of the same length can stand in for a later one.
-    let later = replaced(&component, b"transform@0.1.0", b"transform@9.1.0");
+    let later = replaced(&component, &newest("transform"), b"transform@9.1.0");
     std::fs::write(bench.path().join("later.wasm"), later).unwrap();
     let error = bench.fails(TransformSpec::new("later"));
     assert!(
         error
             .to_string()
-            .contains("the component is written for sluice:transform@9.1.0, and this sluice knows 0.1.0"),
+            .contains("the component is written for sluice:transform@9.1.0, and this sluice knows 0.2.0, 0.1.0"),
         "{error}"
     );
     assert_eq!(error.kind(), ErrorKind::ComponentRefused);
@@ -96,16 +97,19 @@ fn a_core_module_with_metadata_is_made_a_component() {
         error.to_string().contains("a core module without WIT metadata"),
         "{error}"
     );
-    write("later.wasm", &replaced(&module, b"transform@0.1.0", b"transform@9.1.0"));
+    write(
+        "later.wasm",
+        &replaced(&module, &newest("transform"), b"transform@9.1.0"),
+    );
     let error = bench.fails(upper_of("later"));
     assert!(
         error.to_string().contains("written for sluice:transform@9.1.0"),
         "{error}"
     );
     // Packages that refer to each other in a circle would make `wit-component` recurse without end.
-    let once = memchr::memmem::find(&module, b"types@0.1.0").unwrap();
+    let once = memchr::memmem::find(&module, &newest("types")).unwrap();
     let mut circle = module.clone();
-    circle[once..once + 11].copy_from_slice(b"types@0.2.0");
+    circle[once..once + 11].copy_from_slice(b"types@0.1.0");
     write("circle.wasm", &circle);
     let error = bench.fails(upper_of("circle"));
     assert_eq!(error.kind(), ErrorKind::ComponentRefused, "{error}");
@@ -119,6 +123,11 @@ fn a_core_module_with_metadata_is_made_a_component() {
             .contains("the component imports `test:unknown/secrets`"),
         "{error}"
     );
+}
+
+/// The name of an interface in the version that the SDK writes.
+fn newest(interface: &str) -> Vec<u8> {
+    format!("{interface}@{}", bindings::VERSIONS[0]).into_bytes()
 }
 
 /// The first core module inside a guest.
@@ -136,7 +145,9 @@ fn core_module(bench: &Bench, guest: &str) -> Vec<u8> {
 /// The module with the metadata of world `plugin`, as `wit-bindgen` leaves it.
 fn with_metadata(mut module: Vec<u8>) -> Vec<u8> {
     let mut resolve = wit_parser::Resolve::default();
-    let wit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wit/0.1.0");
+    let wit = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../wit")
+        .join(bindings::VERSIONS[0]);
     let (id, _) = resolve.push_dir(wit).unwrap();
     let world = resolve.select_world(&[id], Some("plugin")).unwrap();
     wit_component::embed_component_metadata(&mut module, &resolve, world, wit_component::StringEncoding::UTF8).unwrap();

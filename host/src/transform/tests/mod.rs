@@ -1,10 +1,12 @@
 //! Whole chains with real components. Here is what the tests share.
 
+mod capabilities;
 mod chains;
 mod components;
 mod guide;
 mod quarantine;
 mod refusals;
+mod versions;
 mod wasi;
 
 use std::path::{Path, PathBuf};
