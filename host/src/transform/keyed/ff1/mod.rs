@@ -114,18 +114,22 @@ impl<C: KeyInit + BlockCipherEncrypt + Clone> TextCipher<C> {
         }))
     }
 
-    /// The digits of a text that can be encrypted. Its length is looked at first.
+    /// The digits of a text that can be encrypted. Its characters are looked at before its length, as the SDK's test keys
+    /// do.
     fn digits_of(&self, text: &str, digits: &mut Vec<u16>) -> Result<(), Ff1Status> {
-        let chars = text.chars().take(MAX_CHARS + 1).count();
-        if chars > MAX_CHARS {
-            return Err(Ff1Status::TooLong);
-        }
-        if chars < self.min_chars {
-            return Err(Ff1Status::TooShort);
-        }
         digits.clear();
         for character in text.chars() {
-            digits.push(self.alphabet.digit(character).ok_or(Ff1Status::ForeignCharacter)?);
+            let digit = self.alphabet.digit(character).ok_or(Ff1Status::ForeignCharacter)?;
+            // One too many is enough to know.
+            if digits.len() <= MAX_CHARS {
+                digits.push(digit);
+            }
+        }
+        if digits.len() > MAX_CHARS {
+            return Err(Ff1Status::TooLong);
+        }
+        if digits.len() < self.min_chars {
+            return Err(Ff1Status::TooShort);
         }
         Ok(())
     }
