@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::checkpoint::CheckpointError;
-use crate::config::Settings;
+use crate::config::{ConfigError, Settings};
 use crate::error::{Classify, ErrorKind, chain};
 use crate::facts::FactsTable;
 use crate::identity::{CaptureInstance, host_id};
@@ -38,6 +38,9 @@ pub enum StartError {
     /// A shared Delta table cannot be opened.
     #[error(transparent)]
     Lake(#[from] LakeError),
+    /// The lock file cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// The component engine cannot start.
     #[error(transparent)]
     Transform(#[from] TransformError),
@@ -54,6 +57,7 @@ impl Classify for StartError {
         match self {
             StartError::Source(error) => error.kind(),
             StartError::Lake(error) => error.kind(),
+            StartError::Config(error) => error.kind(),
             StartError::Transform(error) => error.kind(),
             StartError::Key(_) => ErrorKind::Config,
             StartError::Lease(error) => error.kind(),
@@ -241,17 +245,19 @@ async fn run_and_report(
 }
 
 /// The engine, with the components and the reference tables that the configuration names.
-pub(crate) fn engine(settings: &Settings) -> Result<Arc<Engine>, TransformError> {
+pub(crate) fn engine(settings: &Settings) -> Result<Arc<Engine>, StartError> {
     let lookups = settings
         .lookups
         .iter()
         .map(|lookup| (lookup.name.clone(), lookup.file.clone()));
-    Engine::with(
-        settings.plugins_dir.clone(),
+    let plugins = settings.plugins.accepted()?;
+    let cache = settings.plugins.cache.clone();
+    Ok(Engine::with(
+        plugins,
         crate::BUILT_IN_COMPONENTS,
         Lookups::new(lookups),
-        settings.component_cache.clone(),
-    )
+        cache,
+    )?)
 }
 
 /// The keys of the configuration, for the engine.

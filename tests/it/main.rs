@@ -26,6 +26,7 @@ mod maintenance;
 mod output;
 mod ownership;
 mod permissions;
+mod plugins;
 mod quarantine;
 mod reader_schedules;
 mod reading;

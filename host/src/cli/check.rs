@@ -180,6 +180,7 @@ async fn check_table(
         )
         .await?;
     let opened = Chain::open(engine, &source.shape, &specs(table), keys, &table.protect)?;
+    let opened = opened.with_leak_check(table.leak_check);
     let standing = standing(table, ownership, &catalog.database, &source, &opened).await?;
     if let Some((_, Some(end))) = standing.last {
         check_history(asker, &source.shape.capture_instance, end, catalog.zone.named()).await?;
@@ -232,6 +233,7 @@ fn print_table(table: &TableSettings, source: &TableSource, opened: &Chain, stan
             "on_transform_change",
             format!("{:?}", table.on_transform_change).to_lowercase(),
         ),
+        ("leak_check", format!("{:?}", table.leak_check).to_lowercase()),
     ] {
         let origin = match table.origins.get(key) {
             Some(Origin::Table) => "the table",

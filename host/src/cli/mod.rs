@@ -5,6 +5,7 @@ mod demo;
 mod doctor;
 mod drill;
 mod grants;
+mod lock;
 mod out;
 mod quarantine;
 mod run;
@@ -40,6 +41,8 @@ enum Command {
     Run(run::RunArgs),
     /// Connect, check grants, open components and print each table's plan. Writes nothing.
     Check(check::CheckArgs),
+    /// Accept the plugin files of a configuration as they are now: write their SHA-256 into the lock file beside it.
+    Lock(lock::LockArgs),
     /// Show how far each table is. Needs no connection to the source.
     Status(status::StatusArgs),
     /// Say what is wrong with the state of each table, and put right what can be. Needs no connection to the source.
@@ -107,6 +110,7 @@ pub fn main() -> ExitCode {
         Command::Demo(args) => args.json,
         Command::Run(args) => args.json,
         Command::Check(args) => args.json,
+        Command::Lock(args) => args.json,
         Command::Status(args) => args.json,
         Command::Doctor(args) => args.json,
         Command::Quarantine(args) => args.json(),
@@ -117,6 +121,7 @@ pub fn main() -> ExitCode {
             Command::Demo(args) => demo::run(args).await,
             Command::Run(args) => run::run(args).await,
             Command::Check(args) => check::run(args).await,
+            Command::Lock(args) => lock::run(args).await,
             Command::Status(args) => status::run(args).await,
             Command::Doctor(args) => doctor::run(args).await,
             Command::Quarantine(args) => quarantine::run(args).await,

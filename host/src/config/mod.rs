@@ -21,6 +21,7 @@ use crate::transform::CacheSettings;
 
 pub use lookup::LookupSettings;
 pub use ownership::OwnershipSettings;
+pub use plugins::PluginSettings;
 pub use reading::{OnDataLoss, Partitions, ReadingSettings, SchemaChangePolicy, StartingLsn};
 pub use secret::{Secret, SecretSource};
 pub use source::{Authentication, Encrypt, Endpoint, ServerName, SourceSettings, TokenSource, Trust};
@@ -38,9 +39,7 @@ pub struct Settings {
     /// The SQL Server database.
     pub source: SourceSettings,
     /// Where components are looked for, besides the built-in ones.
-    pub plugins_dir: Option<PathBuf>,
-    /// Where compiled components are kept.
-    pub component_cache: CacheSettings,
+    pub plugins: PluginSettings,
     /// Named keys that the host uses on a component's behalf.
     pub keys: Vec<KeySettings>,
     /// Named reference tables that the host looks things up in for a component.
@@ -98,6 +97,14 @@ pub enum ConfigError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The lock file cannot be used.
+    #[error("{} {problem}; restore it, or write it anew with `sluice lock`", path.display())]
+    Lock {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// The file is not TOML.
     #[error("{} is not valid TOML: {message}", path.display())]
     Syntax {
@@ -150,7 +157,9 @@ impl Settings {
             .ok()
             .and_then(|absolute| absolute.parent().map(Path::to_owned))
             .unwrap_or_else(|| PathBuf::from("."));
-        Settings::parse_with(&text, &base, path, secrets)
+        let mut settings = Settings::parse_with(&text, &base, path, secrets)?;
+        settings.plugins.lock_file = Some(plugins::lock_file_of(path));
+        Ok(settings)
     }
 
     /// Validates the text of a file whose relative paths are relative to `base`. `path` is for messages.
@@ -174,14 +183,9 @@ impl Settings {
                 ));
             }
         };
-        let (plugins_dir, component_cache) = match root.section("plugins")? {
-            Some(mut plugins) => {
-                let dir = plugins.string("dir")?.map(|dir| base.join(dir));
-                let cache = plugins::cache(&mut plugins, base)?;
-                plugins.finish()?;
-                (dir, cache)
-            }
-            None => (None, CacheSettings::default()),
+        let plugins = match root.section("plugins")? {
+            Some(section) => PluginSettings::parse(section, base)?,
+            None => PluginSettings::default(),
         };
         let keys = match root.section("keys")? {
             Some(section) => parse_keys(&section, base, secrets, &mut warnings)?,
@@ -207,8 +211,7 @@ impl Settings {
         root.finish()?;
         Ok(Settings {
             source,
-            plugins_dir,
-            component_cache,
+            plugins,
             keys,
             lookups,
             limits,
@@ -452,6 +455,24 @@ control_table = "lake/ops/table_finalization"
         )
         .unwrap_err();
         assert!(error.contains("on_error"), "{error}");
+    }
+
+    #[test]
+    fn how_much_is_looked_through_for_leaks_is_a_choice_of_three() {
+        use crate::transform::LeakCheck;
+        let table = "[[table]]\ncapture_instance = \"a\"\n";
+        let of = |lines: &str| parse(lines).map(|settings| settings.tables[0].leak_check);
+        assert_eq!(of(table), Ok(LeakCheck::Full));
+        assert_eq!(of(&format!("{table}leak_check = \"off\"\n")), Ok(LeakCheck::Off));
+        assert_eq!(
+            of(&format!("leak_check = \"sampled\"\n{table}")),
+            Ok(LeakCheck::Sampled)
+        );
+        let error = of(&format!("{table}leak_check = \"none\"\n")).unwrap_err();
+        assert!(
+            error.contains("table[1].leak_check must be \"full\" or \"sampled\" or \"off\""),
+            "{error}"
+        );
     }
 
     #[test]

@@ -1,12 +1,81 @@
-//! `[plugins]`: where compiled components are kept.
+//! `[plugins]`: where components come from, where their compiled code is kept, and the lock file beside the configuration.
 
-use std::path::Path;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use toml::Value;
 
 use super::ConfigError;
 use super::section::Section;
-use crate::transform::CacheSettings;
+use crate::transform::{CacheSettings, Lock, Pins, Plugins};
+
+/// Where components come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PluginSettings {
+    /// The directory of `NAME.wasm` and `NAME@VERSION.wasm`.
+    pub dir: Option<PathBuf>,
+    /// Whether a file that changes takes effect at the next batch, and not at the next start.
+    pub reload: bool,
+    /// Where compiled components are kept.
+    pub cache: CacheSettings,
+    /// Where the lock file is, if there is one: beside the configuration and named as it is, with `.lock`. `None`: the
+    /// configuration is no file.
+    pub lock_file: Option<PathBuf>,
+}
+
+impl PluginSettings {
+    pub(super) fn parse(mut section: Section<'_>, base: &Path) -> Result<PluginSettings, ConfigError> {
+        let settings = PluginSettings {
+            dir: section.string("dir")?.map(|dir| base.join(dir)),
+            reload: section.boolean("reload")?.unwrap_or(false),
+            cache: cache(&mut section, base)?,
+            lock_file: None,
+        };
+        section.finish()?;
+        Ok(settings)
+    }
+
+    /// The plugins as the engine takes them. Reads the lock file, which only what runs components needs.
+    ///
+    /// # Errors
+    /// A lock file that is there and cannot be read.
+    pub fn accepted(&self) -> Result<Plugins, ConfigError> {
+        Ok(Plugins {
+            dir: self.dir.clone(),
+            lock: self.lock()?,
+            reload: self.reload,
+        })
+    }
+
+    /// The lock file; `None` when there is none.
+    ///
+    /// # Errors
+    /// One that is there and cannot be read.
+    pub fn lock(&self) -> Result<Option<Lock>, ConfigError> {
+        let Some(path) = &self.lock_file else {
+            return Ok(None);
+        };
+        let problem = |problem: String| ConfigError::Lock {
+            path: path.clone(),
+            problem,
+        };
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(problem(format!("cannot be read: {error}"))),
+        };
+        let pins = Pins::parse(&text).map_err(problem)?;
+        Ok(Some(Lock {
+            path: path.clone(),
+            pins,
+        }))
+    }
+}
+
+/// `sluice.lock` of `sluice.toml`: a folder may have several configurations.
+pub(super) fn lock_file_of(config: &Path) -> PathBuf {
+    config.with_extension("lock")
+}
 
 /// `cache`: a directory, relative to `base`, or `false` for none.
 pub(super) fn cache(section: &mut Section<'_>, base: &Path) -> Result<CacheSettings, ConfigError> {
@@ -23,9 +92,37 @@ pub(super) fn cache(section: &mut Section<'_>, base: &Path) -> Result<CacheSetti
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::*;
+
+    fn locked(content: &[u8]) -> Result<Option<Lock>, ConfigError> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = lock_file_of(&dir.path().join("prod.toml"));
+        assert_eq!(path, dir.path().join("prod.lock"));
+        std::fs::write(&path, content).unwrap();
+        PluginSettings {
+            lock_file: Some(path),
+            ..PluginSettings::default()
+        }
+        .lock()
+    }
+
+    #[test]
+    fn a_lock_file_that_cannot_be_read_is_an_error_and_none_is_none() {
+        let there = locked(Pins::default().text().as_bytes()).unwrap();
+        assert_eq!(there.map(|lock| lock.pins), Some(Pins::default()));
+        for content in [&b""[..], b"format = 9", b"\xff"] {
+            let error = locked(content).unwrap_err().to_string();
+            assert!(
+                error.contains("prod.lock") && error.contains("`sluice lock`"),
+                "{error}"
+            );
+        }
+        let nowhere = PluginSettings {
+            lock_file: Some("/nowhere/at/all/sluice.lock".into()),
+            ..PluginSettings::default()
+        };
+        assert_eq!(nowhere.lock().unwrap(), None);
+    }
 
     fn parsed(text: &str) -> Result<CacheSettings, String> {
         let table: toml::Table = text.parse().unwrap();

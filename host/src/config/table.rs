@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::identity::{AppId, CaptureInstance};
-use crate::transform::{DEFAULT_OUTPUT_BYTES, Limits, OnError};
+use crate::transform::{DEFAULT_OUTPUT_BYTES, LeakCheck, Limits, OnError};
 use crate::verdict::Granularity;
 
 use super::lookup::granted;
@@ -107,6 +107,8 @@ pub struct TableSettings {
     pub max_quarantined: MaxQuarantined,
     /// Columns that may not pass untouched.
     pub protect: Vec<String>,
+    /// Which rows are looked through for their values.
+    pub leak_check: LeakCheck,
     /// The chain, in order.
     pub transforms: Vec<TransformSettings>,
     /// Where each setting came from.
@@ -209,6 +211,7 @@ struct Shared {
     idle_interval: Option<Duration>,
     on_transform_change: Option<OnTransformChange>,
     max_quarantined: Option<MaxQuarantined>,
+    leak_check: Option<LeakCheck>,
     reading: Reading,
 }
 
@@ -246,6 +249,15 @@ impl Shared {
                 ],
             )?,
             max_quarantined: parse_max_quarantined(section)?,
+            leak_check: one_of(
+                section,
+                "leak_check",
+                &[
+                    ("full", LeakCheck::Full),
+                    ("sampled", LeakCheck::Sampled),
+                    ("off", LeakCheck::Off),
+                ],
+            )?,
             reading: Reading::parse(section)?,
         };
         if section.boolean("bootstrap")? == Some(true) {
@@ -367,6 +379,7 @@ fn parse_table(
             defaults.max_quarantined,
             MaxQuarantined::Rows(1000),
         ),
+        leak_check: pick.value("leak_check", own.leak_check, defaults.leak_check, LeakCheck::Full),
         reading: own.reading.pick(&defaults.reading, &mut pick),
         columns,
         protect,

@@ -80,6 +80,7 @@ impl OpenTable {
     /// Plans the batch that begins at `from` and ends at most at `to`, and runs it. Whether there was a change.
     pub(super) async fn run_up_to(&mut self, from: Lsn, to: Lsn, poll: &Poll) -> Result<bool, StreamError> {
         let mut timing = Timing::start();
+        self.heed_plugins().await?;
         let ddl = self.look().await?;
         let plan = self.plan(from, to, poll).await?;
         timing.plan = timing.started.elapsed();

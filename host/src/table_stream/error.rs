@@ -120,6 +120,12 @@ pub enum StreamError {
     /// The table has other instances or columns than when the stream opened it. No failure: [`super::run_table`] opens it again.
     #[error("the source table changed while its stream was open")]
     TableChanged,
+    /// A plugin of the chain has another file than when the stream opened it. No failure: [`super::run_table`] opens it again.
+    #[error("{what}, again and again while the stream was open; leave the file alone until a batch is done")]
+    PluginsChanged {
+        /// Which plugins, from which file to which.
+        what: String,
+    },
     /// The stream was asked to end while it waited to try again. No failure: [`super::run_table`] ends well then.
     #[error("stopped while waiting to try again")]
     Stopped,
@@ -143,7 +149,7 @@ impl Classify for StreamError {
             | StreamError::FactsUnnumbered { .. }
             | StreamError::QuarantineAhead { .. } => ErrorKind::State,
             StreamError::QuarantineDiffers { .. } => ErrorKind::ComponentRefused,
-            StreamError::TransformChanged { .. } => ErrorKind::Config,
+            StreamError::TransformChanged { .. } | StreamError::PluginsChanged { .. } => ErrorKind::Config,
             StreamError::Ddl { .. } | StreamError::TableChanged => ErrorKind::SchemaChanged,
             StreamError::Stopped => ErrorKind::Retryable,
             StreamError::Task { .. } => ErrorKind::Internal,

@@ -21,6 +21,7 @@ mod position;
 mod publish;
 mod quarantine;
 mod record;
+mod reload;
 mod replaced;
 mod retry_quarantined;
 mod retrying;
@@ -113,7 +114,7 @@ impl Shared {
 }
 
 /// Runs one table's stream to its end: stopped, caught up, or failed. When the source table gets other instances or columns,
-/// the stream is opened again.
+/// or a plugin another file that may take effect, the stream is opened again.
 pub async fn run_table(shared: Arc<Shared>, settings: TableSettings) -> Result<TableSummary, StreamError> {
     let mut before: Option<TableSummary> = None;
     let mut reopened = Reopened::default();
@@ -134,11 +135,18 @@ pub async fn run_table(shared: Arc<Shared>, settings: TableSettings) -> Result<T
         let streamed = match stream(&shared, &settings, &mut table).await {
             // What was begun is finished by the next run.
             Err(StreamError::Stopped) => Ok(()),
-            Err(StreamError::TableChanged) if reopened.once_more(table.next_batch) => {
+            Err(changed @ (StreamError::TableChanged | StreamError::PluginsChanged { .. }))
+                if reopened.once_more(table.next_batch) =>
+            {
                 shared.tell(Event::Warning {
                     capture_instance: settings.capture_instance.clone(),
-                    message: "the source table has other capture instances or columns now; its stream is opened again"
-                        .to_owned(),
+                    message: match changed {
+                        StreamError::PluginsChanged { what } => {
+                            format!("{what}; the stream is opened again with what is there now")
+                        }
+                        _ => "the source table has other capture instances or columns now; its stream is opened again"
+                            .to_owned(),
+                    },
                 });
                 before = Some(table.close().await?);
                 continue;

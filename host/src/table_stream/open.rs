@@ -29,6 +29,7 @@ use super::omitted::Omitted;
 use super::position::{Bearings, FirstChange, Next};
 use super::publish::{Committed, Publisher};
 use super::quarantine::Quarantine;
+use super::reload::PluginRefused;
 use super::{Shared, StreamError, millis, takeover};
 
 /// A table that is ready to stream.
@@ -88,6 +89,8 @@ pub(super) struct OpenTable {
     pub(super) idle_since: Instant,
     /// The chain's components are in the checkpoint.
     pub(super) components_saved: bool,
+    /// What was told of plugin files that cannot be used.
+    pub(super) plugins_refused: Vec<PluginRefused>,
     pub(super) summary: TableSummary,
 }
 
@@ -120,6 +123,7 @@ impl OpenTable {
                     &shared.keys,
                     &settings.protect,
                 )
+                .map(|chain| chain.with_leak_check(settings.leak_check))
             })
             .await
             .map_err(|_| StreamError::Task {
@@ -245,6 +249,7 @@ impl OpenTable {
             first_change,
             idle_since: Instant::now(),
             components_saved: false,
+            plugins_refused: Vec::new(),
             shared: Arc::clone(shared),
             settings: settings.clone(),
             omitted: Omitted::new(&shape, chain.output()).map(Arc::new),

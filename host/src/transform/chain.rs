@@ -12,7 +12,7 @@ use super::chunk::Chunk;
 use super::engine::Engine;
 use super::error::{TableFault, TransformError};
 use super::keys::KeyRing;
-use super::leaks;
+use super::leaks::{self, LeakAt, LeakCheck, Sample};
 use super::plan::Input;
 use super::provenance::{self, Provenance};
 use super::route::{Lineage, OutputColumn, SourceRoute, source_routes};
@@ -36,6 +36,7 @@ pub struct Chain {
     key: Vec<usize>,
     quarantines: bool,
     watch: Watch,
+    leak_check: LeakCheck,
     provenance: Vec<Provenance>,
     digest: String,
 }
@@ -138,6 +139,7 @@ impl Chain {
                 .map(|column| Arc::new(Field::new(&column.name, column.data_type.clone(), column.nullable)))
                 .collect(),
             watch,
+            leak_check: LeakCheck::Full,
             output,
             protected,
             key,
@@ -145,6 +147,11 @@ impl Chain {
             digest: provenance::digest(&provenance),
             provenance,
         })
+    }
+
+    /// The same chain with another leak check than the full one. It changes no output, so it is no part of the provenance.
+    pub fn with_leak_check(self, leak_check: LeakCheck) -> Chain {
+        Chain { leak_check, ..self }
     }
 
     /// The captured columns after the chain, in order, without metadata columns.
@@ -219,8 +226,7 @@ impl Chain {
             false => self.quarantine(chunk, &mut live, rejected, known)?,
         };
         let origin = live.origin.as_deref();
-        let leak = leaks::find(&raw, &live.columns, origin).or_else(|| self.watch.find(&raw, &live.columns, origin));
-        if let Some(leak) = leak {
+        if let Some(leak) = self.leak(&raw, &live.columns, origin, live.rows)? {
             return Err(TransformError::Leak {
                 table: self.table.clone(),
                 protected: self.source_names[self.protected[leak.protected]].clone(),
@@ -276,6 +282,31 @@ impl Chain {
             Ok((read.named(rows)?, tied))
         };
         quarantined().map_err(|reason| self.misfit(reason))
+    }
+
+    /// The first raw value of a protected column in an output column, among the rows that are looked through.
+    fn leak(
+        &self,
+        raw: &[ArrayRef],
+        outputs: &[ArrayRef],
+        origin: Option<&[u32]>,
+        rows: usize,
+    ) -> Result<Option<LeakAt>, TransformError> {
+        let find = |raw: &[ArrayRef], outputs: &[ArrayRef], origin: Option<&[u32]>| {
+            leaks::find(raw, outputs, origin).or_else(|| self.watch.find(raw, outputs, origin))
+        };
+        match self.leak_check {
+            _ if raw.is_empty() => Ok(None),
+            LeakCheck::Off => Ok(None),
+            LeakCheck::Full => Ok(find(raw, outputs, origin)),
+            LeakCheck::Sampled => {
+                let sample = Sample::of(raw, outputs, origin, rows).map_err(|error| self.misfit(error.to_string()))?;
+                Ok(find(&sample.protected, &sample.outputs, None).map(|leak| LeakAt {
+                    row: sample.rows[leak.row] as usize,
+                    ..leak
+                }))
+            }
+        }
     }
 
     fn assemble(&self, chunk: Chunk) -> Result<RecordBatch, TransformError> {

@@ -73,6 +73,30 @@ pub enum PluginError {
         /// The pin.
         wanted: String,
     },
+    /// The file is not the one that the lock file has.
+    #[error(
+        "{file} has SHA-256 {found}, and {} has {}; restore that file, or look at this one and accept it with `sluice lock`",
+        .locked.lock,
+        .locked.sha256
+    )]
+    OtherThanLocked {
+        /// The file.
+        file: String,
+        /// Its digest.
+        found: String,
+        /// What the lock file has.
+        locked: Box<Locked>,
+    },
+    /// The lock file does not have the file.
+    #[error("{file} (SHA-256 {found}) is not in {lock}; look at it and accept it with `sluice lock`")]
+    NotLocked {
+        /// The file.
+        file: String,
+        /// Its digest.
+        found: String,
+        /// The lock file.
+        lock: String,
+    },
     /// The file or the directory cannot be read.
     #[error("{file} cannot be read: {reason}")]
     Unreadable {
@@ -123,6 +147,15 @@ pub enum PluginError {
     },
 }
 
+/// The digest that a lock file has of a plugin file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Locked {
+    /// The lock file.
+    pub lock: String,
+    /// The digest, lower-case hex.
+    pub sha256: String,
+}
+
 /// What a component says about itself in its `sluice:plugin` section.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 pub(crate) struct PluginInfo {
@@ -153,6 +186,8 @@ impl PluginError {
             | PluginError::HidesBuiltin { .. }
             | PluginError::OtherVersion { .. }
             | PluginError::OtherDigest { .. }
+            | PluginError::OtherThanLocked { .. }
+            | PluginError::NotLocked { .. }
             | PluginError::Unreadable { .. } => ErrorKind::Config,
             PluginError::Damaged { .. }
             | PluginError::UnknownImport { .. }

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
@@ -15,7 +14,9 @@ use super::component::{Compiled, PluginError};
 use super::error::TransformError;
 use super::limits::STACK_BYTES;
 use super::lookup::Lookups;
+use super::pins::{Lock, Pin, Plugins};
 use super::registry::{BuiltinComponent, Found, Registry};
+use super::taken::{AllTaken, Taken};
 use crate::sha256;
 
 /// How often the engine's epoch moves, and so how late a deadline can be noticed.
@@ -24,8 +25,12 @@ pub(crate) const TICK: Duration = Duration::from_millis(10);
 /// The engine. One per process; cheap to share, and safe to use from any number of threads.
 pub struct Engine {
     wasmtime: wasmtime::Engine,
-    registry: Registry,
+    pub(super) registry: Registry,
     lookups: Lookups,
+    /// The plugin files that are accepted; `None`: all are.
+    lock: Option<Lock>,
+    reload: bool,
+    pub(super) taken: AllTaken,
     compiled: Mutex<HashMap<String, Slot>>,
     cache_settings: CacheSettings,
     /// Opened when something is compiled for the first time.
@@ -47,29 +52,33 @@ pub(crate) struct Plugin {
 }
 
 impl Engine {
-    /// Starts the engine, without reference tables and without a cache of compiled code. `plugins_dir` is looked into only
-    /// when a plugin is asked for.
+    /// Starts the engine, without reference tables and without a cache of compiled code. The plugin directory is looked into
+    /// only when a plugin is asked for.
     pub fn new(
-        plugins_dir: Option<PathBuf>,
+        plugins: impl Into<Plugins>,
         builtins: &'static [BuiltinComponent],
     ) -> Result<Arc<Engine>, TransformError> {
-        Engine::with(plugins_dir, builtins, Lookups::default(), CacheSettings::Off)
+        Engine::with(plugins, builtins, Lookups::default(), CacheSettings::Off)
     }
 
     /// Starts the engine with reference tables, each of which is read when a chain is opened that may use it, and a cache of
     /// compiled code, which is opened only when a component is compiled.
     pub fn with(
-        plugins_dir: Option<PathBuf>,
+        plugins: impl Into<Plugins>,
         builtins: &'static [BuiltinComponent],
         lookups: Lookups,
         cache: CacheSettings,
     ) -> Result<Arc<Engine>, TransformError> {
         let wasmtime = wasmtime::Engine::new(&settings()).map_err(|e| TransformError::Engine(format!("{e:#}")))?;
         let ticker = Ticker::start(wasmtime.clone()).map_err(|e| TransformError::Engine(e.to_string()))?;
+        let plugins = plugins.into();
         Ok(Arc::new(Engine {
             wasmtime,
-            registry: Registry::new(plugins_dir, builtins),
+            registry: Registry::new(plugins.dir, builtins),
             lookups,
+            lock: plugins.lock,
+            reload: plugins.reload,
+            taken: AllTaken::default(),
             compiled: Mutex::default(),
             cache_settings: cache,
             cache: OnceLock::new(),
@@ -82,19 +91,70 @@ impl Engine {
         &self.lookups
     }
 
-    /// Finds, checks and compiles a plugin; the second time it is only found.
+    /// Finds, checks and compiles a plugin. The second time it is the one that was taken the first time, whatever its file
+    /// is by then; [`Engine::refresh`] looks again.
     pub(crate) fn plugin(&self, plugin: &str, pin: Option<&str>) -> Result<Plugin, PluginError> {
+        let taken = match self.taken.get(plugin) {
+            Some(taken) => taken,
+            None => self.taken.first(plugin, self.load(plugin, pin)?),
+        };
+        expect_pinned(&taken.file, &taken.plugin.compiled.sha256, pin)?;
+        Ok(taken.plugin)
+    }
+
+    /// Whether files that change take effect while the process runs.
+    pub(crate) fn reloads(&self) -> bool {
+        self.reload
+    }
+
+    /// What a lock file has to say of a plugin; `None` for a built-in component.
+    ///
+    /// # Errors
+    /// A plugin that cannot be had, or that is not the one of `pin`.
+    pub fn pin_of(&self, plugin: &str, pin: Option<&str>) -> Result<Option<Pin>, PluginError> {
+        let Plugin {
+            name,
+            version,
+            compiled,
+        } = self.plugin(plugin, pin)?;
+        let file = self.taken.get(plugin).and_then(|taken| taken.file_name);
+        Ok(file.map(|file| Pin {
+            file,
+            name,
+            version,
+            sha256: compiled.sha256.clone(),
+        }))
+    }
+
+    fn load(&self, plugin: &str, pin: Option<&str>) -> Result<Taken, PluginError> {
         let found = self.registry.find(plugin)?;
         let sha256 = sha256::hex(&found.bytes);
-        if let Some(wanted) = pin
-            && !wanted.eq_ignore_ascii_case(&sha256)
-        {
-            return Err(PluginError::OtherDigest {
-                file: found.file,
-                found: sha256,
-                wanted: wanted.to_owned(),
-            });
+        expect_pinned(&found.file, &sha256, pin)?;
+        self.expect_locked(&found, &sha256)?;
+        self.take(plugin, found, sha256)
+    }
+
+    /// Loads a plugin that was taken before. What is no component is told before the lock file is asked, because a file
+    /// that is half written is not in it.
+    pub(super) fn load_anew(&self, plugin: &str, before: &Taken) -> Result<Taken, PluginError> {
+        let found = self.registry.find(plugin)?;
+        let sha256 = sha256::hex(&found.bytes);
+        if sha256 == before.plugin.compiled.sha256 {
+            return Ok(Taken::new(before.plugin.clone(), found.file, found.sighting));
         }
+        self.compiled(&found, sha256.clone())?;
+        self.expect_locked(&found, &sha256)?;
+        self.take(plugin, found, sha256)
+    }
+
+    fn expect_locked(&self, found: &Found, sha256: &str) -> Result<(), PluginError> {
+        match (&self.lock, &found.sighting) {
+            (Some(lock), Some(file)) => lock.expect(file.path(), sha256),
+            _ => Ok(()),
+        }
+    }
+
+    fn take(&self, plugin: &str, found: Found, sha256: String) -> Result<Taken, PluginError> {
         let compiled = self.compiled(&found, sha256)?;
         let (name, wanted) = match plugin.split_once('@') {
             Some((name, version)) => (name, Some(version)),
@@ -111,11 +171,12 @@ impl Engine {
                 });
             }
         }
-        Ok(Plugin {
+        let plugin = Plugin {
             name: name.to_owned(),
             version: version.to_owned(),
             compiled,
-        })
+        };
+        Ok(Taken::new(plugin, found.file, found.sighting))
     }
 
     fn compiled(&self, found: &Found, sha256: String) -> Result<Arc<Compiled>, PluginError> {
@@ -146,6 +207,17 @@ impl Drop for Engine {
         if let Some(ticker) = self.ticker.take() {
             ticker.stop();
         }
+    }
+}
+
+fn expect_pinned(file: &str, sha256: &str, pin: Option<&str>) -> Result<(), PluginError> {
+    match pin {
+        Some(wanted) if !wanted.eq_ignore_ascii_case(sha256) => Err(PluginError::OtherDigest {
+            file: file.to_owned(),
+            found: sha256.to_owned(),
+            wanted: wanted.to_owned(),
+        }),
+        _ => Ok(()),
     }
 }
 

@@ -6,12 +6,66 @@
 
 use std::cell::OnceCell;
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, StringArray};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, StringArray, UInt32Array};
+use arrow::compute::take;
 use arrow::datatypes::DataType;
+use arrow::error::ArrowError;
 use memchr::memmem;
 
 /// From this many characters (bytes of a binary value) on, a value is looked for inside cells.
 const MIN_PART_CHARS: usize = 6;
+
+/// Of [`LeakCheck::Sampled`]: one row of so many of a chunk as it was read, from the first on.
+pub(crate) const SAMPLED_EVERY: u32 = 32;
+
+/// Which rows are looked through for raw values of protected columns. Whatever it is, a protected column that the chain
+/// would pass untouched does not open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LeakCheck {
+    /// All.
+    #[default]
+    Full,
+    /// Those at fixed positions in the chunk, so that a replay looks at the same ones.
+    Sampled,
+    /// None.
+    Off,
+}
+
+/// The sampled rows of a chunk, as chunks of their own.
+pub(crate) struct Sample {
+    pub(crate) protected: Vec<ArrayRef>,
+    pub(crate) outputs: Vec<ArrayRef>,
+    /// The output row of each.
+    pub(crate) rows: Vec<u32>,
+}
+
+impl Sample {
+    /// Samples by the position in the input, so that it does not matter which rows a transform dropped.
+    pub(crate) fn of(
+        protected: &[ArrayRef],
+        outputs: &[ArrayRef],
+        origin: Option<&[u32]>,
+        output_rows: usize,
+    ) -> Result<Sample, ArrowError> {
+        let rows: u32 = u32::try_from(output_rows).map_err(|_| ArrowError::OffsetOverflowError(output_rows))?;
+        let came_from = |row: u32| origin.map_or(Some(row), |origin| origin.get(row as usize).copied());
+        let (rows, inputs): (Vec<u32>, Vec<u32>) = (0..rows)
+            .filter_map(|row| Some((row, came_from(row)?)))
+            .filter(|(_, input)| input % SAMPLED_EVERY == 0)
+            .unzip();
+        let pick = |columns: &[ArrayRef], rows: &UInt32Array| {
+            columns
+                .iter()
+                .map(|column| take(column, rows, None))
+                .collect::<Result<Vec<ArrayRef>, ArrowError>>()
+        };
+        Ok(Sample {
+            protected: pick(protected, &UInt32Array::from(inputs))?,
+            outputs: pick(outputs, &UInt32Array::from(rows.clone()))?,
+            rows,
+        })
+    }
+}
 
 /// Where a raw value was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,6 +245,27 @@ mod tests {
                 output: 1,
                 row: 0
             })
+        );
+    }
+
+    #[test]
+    fn a_sample_has_the_rows_at_fixed_positions_of_the_input_whatever_was_dropped() {
+        let inputs = SAMPLED_EVERY * 3 + 1;
+        let value = |row: u32| Some(format!("value-{row:03}"));
+        let raw: ArrayRef = Arc::new((0..inputs).map(value).collect::<StringArray>());
+        let whole = Sample::of(&[Arc::clone(&raw)], &[Arc::clone(&raw)], None, inputs as usize).unwrap();
+        let every = SAMPLED_EVERY;
+        assert_eq!(whole.rows, [0, every, 2 * every, 3 * every]);
+        // Row 0 was dropped: every output row is one before its input.
+        let origin: Vec<u32> = (1..inputs).collect();
+        let out = raw.slice(1, inputs as usize - 1);
+        let cut = Sample::of(&[raw], &[out], Some(&origin), origin.len()).unwrap();
+        assert_eq!(cut.rows, [every - 1, 2 * every - 1, 3 * every - 1]);
+        let leak = find(&cut.protected, &cut.outputs, None).unwrap();
+        assert_eq!((cut.rows[leak.row], leak.protected, leak.output), (every - 1, 0, 0));
+        assert_eq!(
+            cut.protected[0].as_string::<i32>().value(0),
+            format!("value-{every:03}")
         );
     }
 

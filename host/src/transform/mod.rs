@@ -6,9 +6,10 @@
 //! that go along; at the end `leaks` looks for raw values of protected columns. Nothing that a component returned is used
 //! before it was checked, and on any error nothing comes out.
 //!
-//! The way of a component: `registry` finds its bytes, `component` refuses what it can by name and compiles the rest once
-//! per process (`engine`), or takes its code from a private directory (`cache`), `plan` checks what it says it will do,
-//! `route` follows each column through the chain for people and for `protect`.
+//! The way of a component: `registry` finds its bytes, `pins` says whether they are accepted, `taken` keeps them while the
+//! process runs, `component` refuses what it can by name and compiles the rest once per process (`engine`), or takes its code
+//! from a private directory (`cache`), `plan` checks what it says it will do, `route` follows each column through the chain
+//! for people and for `protect`.
 //!
 //! What a component may ask of the host: `keyed`, `lookup` and `log`, each for what its table has granted (`grants`) and
 //! within its time and memory (`hostcall`). The runtimes of other languages find an empty system (`wasi`). Which version of the
@@ -38,6 +39,7 @@ mod limits;
 mod log;
 mod lookup;
 mod module;
+mod pins;
 mod plan;
 mod provenance;
 mod registry;
@@ -45,6 +47,7 @@ mod route;
 mod sandbox;
 mod spec;
 mod step;
+mod taken;
 #[cfg(test)]
 mod tests;
 mod together;
@@ -54,19 +57,22 @@ mod watch;
 pub use cache::CacheSettings;
 pub use chain::{Applied, Chain, Quarantined, WITH_ANOTHER};
 pub use check::{Invalid, What};
-pub use component::PluginError;
+pub use component::{Locked, PluginError};
 pub use engine::Engine;
 pub use error::{ConfigFault, Fault, Place, RowAt, TableFault, TransformError};
 pub use keys::{KeyError, KeyRing, MIN_SECRET_BYTES};
+pub use leaks::LeakCheck;
 pub use limits::{
     DEFAULT_DEADLINE, DEFAULT_MEMORY_BYTES, DEFAULT_OUTPUT_BYTES, DEFAULT_WASI_DEADLINE, DEFAULT_WASI_MEMORY_BYTES,
     Limits,
 };
 pub use lookup::{LookupFault, LookupFileError, Lookups};
+pub use pins::{Lock, Pin, Pins, Plugins};
 pub use plan::PlanFault;
 pub use provenance::Provenance;
 pub(crate) use provenance::digest_of;
 pub use registry::BuiltinComponent;
+pub(crate) use registry::Sighting;
 pub use route::{Computation, OutputColumn, Route, SourceRoute};
 pub use spec::{OnError, TransformSpec};
 pub use together::Together;

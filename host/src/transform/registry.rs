@@ -2,8 +2,10 @@
 
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use super::component::{MAX_FILE_BYTES, PluginError};
 
@@ -31,6 +33,59 @@ pub(crate) struct Found {
     /// The version in the file's name.
     pub(crate) version: Option<String>,
     pub(crate) bytes: Arc<[u8]>,
+    /// The file as it was before it was read; `None` for a built-in component.
+    pub(crate) sighting: Option<Sighting>,
+}
+
+/// What tells a file from an earlier one of its name without reading it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sighting {
+    path: PathBuf,
+    bytes: u64,
+    device_and_inode: (u64, u64),
+    /// Seconds and nanoseconds of its modification, and of its last change of any kind: copying can keep the former.
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Sighting {
+    fn of(path: &Path) -> Result<Sighting, PluginError> {
+        let metadata = fs::metadata(path).map_err(|error| PluginError::Unreadable {
+            file: path.display().to_string(),
+            reason: error.to_string(),
+        })?;
+        Ok(Sighting {
+            path: path.to_owned(),
+            bytes: metadata.len(),
+            device_and_inode: (metadata.dev(), metadata.ino()),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        })
+    }
+
+    /// Where the file is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its name in the directory.
+    pub(crate) fn file_name(&self) -> Option<String> {
+        let name = self.path.file_name()?.to_str()?;
+        Some(name.to_owned())
+    }
+
+    /// When the file was last written, renamed or otherwise changed.
+    pub(crate) fn changed(&self) -> SystemTime {
+        let (seconds, nanoseconds) = self.changed;
+        let part = |number: i64| u64::try_from(number).unwrap_or(0);
+        SystemTime::UNIX_EPOCH + Duration::from_secs(part(seconds)) + Duration::from_nanos(part(nanoseconds))
+    }
+}
+
+/// Where a name leads.
+enum Choice {
+    Builtin(&'static BuiltinComponent),
+    File(PluginFile),
 }
 
 impl Registry {
@@ -40,6 +95,35 @@ impl Registry {
 
     /// Finds `NAME` or `NAME@VERSION`. The bytes are read once; everything that follows is about them.
     pub(crate) fn find(&self, plugin: &str) -> Result<Found, PluginError> {
+        match self.choose(plugin)? {
+            Choice::Builtin(builtin) => Ok(Found {
+                file: format!("the built-in component `{}`", builtin.name),
+                version: None,
+                bytes: Arc::from(builtin.bytes),
+                sighting: None,
+            }),
+            Choice::File(file) => {
+                // Before the bytes: a file that is written meanwhile is another one at the next look.
+                let sighting = Sighting::of(&file.path)?;
+                Ok(Found {
+                    file: file.path.display().to_string(),
+                    version: file.version,
+                    bytes: read(&file.path)?,
+                    sighting: Some(sighting),
+                })
+            }
+        }
+    }
+
+    /// The file of a plugin as it is now, without reading it; `None` for a built-in component.
+    pub(crate) fn sighting(&self, plugin: &str) -> Result<Option<Sighting>, PluginError> {
+        match self.choose(plugin)? {
+            Choice::Builtin(_) => Ok(None),
+            Choice::File(file) => Sighting::of(&file.path).map(Some),
+        }
+    }
+
+    fn choose(&self, plugin: &str) -> Result<Choice, PluginError> {
         let (name, version) = split(plugin)?;
         let files = self.files()?;
         let mut candidates: Vec<&PluginFile> = files.iter().filter(|file| file.name == name).collect();
@@ -49,11 +133,7 @@ impl Registry {
                     file: file.path.display().to_string(),
                     plugin: name.to_owned(),
                 }),
-                None => Ok(Found {
-                    file: format!("the built-in component `{name}`"),
-                    version: None,
-                    bytes: Arc::from(builtin.bytes),
-                }),
+                None => Ok(Choice::Builtin(builtin)),
             };
         }
         if version.is_some() && candidates.iter().any(|file| file.version.as_deref() == version) {
@@ -64,11 +144,7 @@ impl Registry {
         }
         match candidates.as_slice() {
             [] => Err(self.unknown(plugin, &files)),
-            [file] => Ok(Found {
-                file: file.path.display().to_string(),
-                version: file.version.clone(),
-                bytes: read(&file.path)?,
-            }),
+            [file] => Ok(Choice::File((*file).clone())),
             several => Err(PluginError::Ambiguous {
                 plugin: name.to_owned(),
                 files: several.iter().map(|file| file.path.display().to_string()).collect(),
@@ -119,7 +195,7 @@ impl Registry {
     }
 }
 
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct PluginFile {
     name: String,
     version: Option<String>,
@@ -213,6 +289,24 @@ mod tests {
             bare.find("x").unwrap_err().to_string(),
             "there is no plugin `x` (and no `[plugins] dir` is set); there are none"
         );
+    }
+
+    #[test]
+    fn a_file_that_was_written_or_replaced_is_seen_to_be_another_one() {
+        let (dir, registry) = registry(&["a.wasm"]);
+        let before = registry.sighting("a").unwrap();
+        assert_eq!(before, registry.find("a").unwrap().sighting);
+        assert_eq!(before.as_ref().and_then(Sighting::file_name).as_deref(), Some("a.wasm"));
+        // The same length, and another inode.
+        fs::write(dir.path().join("new"), "A.wasm").unwrap();
+        fs::rename(dir.path().join("new"), dir.path().join("a.wasm")).unwrap();
+        let replaced = registry.sighting("a").unwrap();
+        assert_ne!(before, replaced);
+        fs::write(dir.path().join("a.wasm"), "longer than before").unwrap();
+        assert_ne!(replaced, registry.sighting("a").unwrap());
+        assert_eq!(registry.sighting("mask").unwrap(), None);
+        fs::remove_file(dir.path().join("a.wasm")).unwrap();
+        assert!(matches!(registry.sighting("a"), Err(PluginError::Unknown { .. })));
     }
 
     #[test]

@@ -44,7 +44,7 @@ fn with_countries(csv: &str) -> (Bench, PathBuf) {
     let file = bench.path().join("countries.csv");
     std::fs::write(&file, csv).unwrap();
     let lookups = Lookups::new(["countries", "secret"].map(|name| (name.to_owned(), file.clone())));
-    let engine = Engine::with_lookups(Some(bench.path().to_owned()), &[], lookups).unwrap();
+    let engine = Engine::with(Some(bench.path().to_owned()), &[], lookups, CacheSettings::Off).unwrap();
     (Bench { engine, ..bench }, file)
 }
 

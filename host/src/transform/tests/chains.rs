@@ -120,6 +120,27 @@ fn a_raw_value_in_the_output_fails_the_batch_without_being_shown() {
 }
 
 #[test]
+fn a_sampled_leak_check_looks_at_fixed_rows_and_none_at_none() {
+    let bench = Bench::new(&["badguest", "map"]);
+    let drop = with_config("map", serde_json::json!({ "columns": { "name": { "drop": true } } }));
+    let finds = |leak_check: LeakCheck, names: Vec<Option<&str>>| {
+        let chain = bench.open(&[bad("leak"), drop.clone()], &["name"]).unwrap();
+        let operations = vec![2; names.len()];
+        let applied = chain
+            .with_leak_check(leak_check)
+            .apply(&people_batch(&operations, names));
+        matches!(applied, Err(TransformError::Leak { .. }))
+    };
+    // Row 0 is in the sample, row 1 is not.
+    assert!(finds(LeakCheck::Full, vec![None, Some("Anna Kiss")]));
+    assert!(!finds(LeakCheck::Sampled, vec![None, Some("Anna Kiss")]));
+    assert!(finds(LeakCheck::Sampled, vec![Some("Anna Kiss"), None]));
+    assert!(!finds(LeakCheck::Off, vec![Some("Anna Kiss"), Some("Anna Kiss")]));
+    // The plan is held to `protect` whatever is looked through later.
+    assert!(bench.open(&[], &["name"]).is_err());
+}
+
+#[test]
 fn every_type_crosses_and_comes_back_as_it_was() {
     let timestamps = TimestampMicrosecondArray::from(vec![Some(-62_135_596_800_000_000), None, Some(5)]);
     let decimals = Decimal128Array::from(vec![Some(10_i128.pow(38) - 1), None, Some(-1)]);

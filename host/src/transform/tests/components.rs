@@ -336,8 +336,9 @@ fn flipped_bytes_never_panic() {
         let mut flipped = whole.clone();
         let at = (step * 79_193) % flipped.len();
         flipped[at] ^= 0x55;
-        std::fs::write(bench.path().join("flipped.wasm"), flipped).unwrap();
-        let spec = with_config("flipped", serde_json::json!({ "columns": ["name"] }));
+        let name = format!("flipped{step}");
+        std::fs::write(bench.path().join(format!("{name}.wasm")), flipped).unwrap();
+        let spec = with_config(&name, serde_json::json!({ "columns": ["name"] }));
         if let Ok(chain) = bench.open(&[spec], &[]) {
             let _ = chain.apply(&four());
         }

@@ -6,6 +6,7 @@ mod components;
 mod guide;
 mod quarantine;
 mod refusals;
+mod taken;
 mod versions;
 mod wasi;
 

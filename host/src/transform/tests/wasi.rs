@@ -85,7 +85,7 @@ fn what_one_engine_compiled_another_one_takes_from_the_cache() {
     let code = dir.path().join("code");
     let opened = || {
         let cache = CacheSettings::At(code.clone());
-        let engine = Engine::with_cache(Some(dir.path().to_owned()), &[], cache).unwrap();
+        let engine = Engine::with(Some(dir.path().to_owned()), &[], Lookups::default(), cache).unwrap();
         let chain = Chain::open(&engine, &people(), &[upper()], &KeyRing::new(), &[]).unwrap();
         chain.apply(&four()).unwrap().batch
     };
