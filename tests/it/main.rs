@@ -19,6 +19,7 @@ mod doctor;
 mod errors;
 mod fanout;
 mod follow;
+mod init;
 mod leaks;
 mod leases;
 mod loss;

@@ -5,6 +5,7 @@ mod demo;
 mod doctor;
 mod drill;
 mod grants;
+mod init;
 mod lock;
 mod out;
 mod quarantine;
@@ -37,6 +38,8 @@ struct Cli {
 enum Command {
     /// Start a stand-in SQL Server with a shop in it, and bring its changes into Delta with the customers masked.
     Demo(demo::DemoArgs),
+    /// Write a first configuration: a template, or one for a server, with masks for what looks personal.
+    Init(init::InitArgs),
     /// Keep the tables of a configuration in step.
     Run(run::RunArgs),
     /// Connect, check grants, open components and print each table's plan. Writes nothing.
@@ -108,6 +111,7 @@ pub fn main() -> ExitCode {
     };
     let json = match &cli.command {
         Command::Demo(args) => args.json,
+        Command::Init(_) => false,
         Command::Run(args) => args.json,
         Command::Check(args) => args.json,
         Command::Lock(args) => args.json,
@@ -119,6 +123,7 @@ pub fn main() -> ExitCode {
     let result = runtime.block_on(async {
         match cli.command {
             Command::Demo(args) => demo::run(args).await,
+            Command::Init(args) => init::run(args).await,
             Command::Run(args) => run::run(args).await,
             Command::Check(args) => check::run(args).await,
             Command::Lock(args) => lock::run(args).await,

@@ -4,6 +4,7 @@
 
 mod locations;
 mod lookup;
+mod only_source;
 mod ownership;
 mod plugins;
 mod reading;
@@ -17,9 +18,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::{Classify, ErrorKind};
-use crate::transform::CacheSettings;
 
 pub use lookup::LookupSettings;
+pub use only_source::{OnlySource, SOURCE_SECRETS};
 pub use ownership::OwnershipSettings;
 pub use plugins::PluginSettings;
 pub use reading::{OnDataLoss, Partitions, ReadingSettings, SchemaChangePolicy, StartingLsn};
@@ -165,6 +166,11 @@ impl Settings {
     /// Validates the text of a file whose relative paths are relative to `base`. `path` is for messages.
     pub fn parse(text: &str, base: &Path, path: &Path) -> Result<Settings, ConfigError> {
         Settings::parse_with(text, base, path, Secrets::Resolve)
+    }
+
+    /// Like [`Settings::parse`], and resolves no secret.
+    pub fn parse_without_secrets(text: &str, base: &Path, path: &Path) -> Result<Settings, ConfigError> {
+        Settings::parse_with(text, base, path, Secrets::Skip)
     }
 
     fn parse_with(text: &str, base: &Path, path: &Path, secrets: Secrets) -> Result<Settings, ConfigError> {

@@ -146,6 +146,11 @@ impl Catalog {
         }
     }
 
+    /// All instances that this login sees.
+    pub(super) fn listed(&self) -> &[Listed] {
+        &self.instances
+    }
+
     /// The instances of the table that a name means, as far as this login sees them.
     pub(super) fn seen(&self, wanted: &CaptureInstance) -> Vec<&Listed> {
         let Ok(Some(named)) = self.matching(wanted) else {

@@ -35,6 +35,7 @@ mod row_sink;
 mod server_clock;
 mod session;
 mod stream_pool;
+mod survey;
 mod table;
 mod token;
 mod types;
@@ -54,4 +55,5 @@ pub use poller::{LONGEST_PAUSE as LONGEST_POLL_PAUSE, Listing, Poll, PollState, 
 pub use retry_policy::persist;
 pub use row_sink::RowSink;
 pub use stream_pool::StreamPool;
+pub use survey::{SurveyedColumn, SurveyedTable, survey};
 pub use table::{CapturedColumn, Piece, SourceInstance, SourceTable};
