@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use sluice_plugin::{Column, HostKeys, Keyed};
+use sluice_plugin::{Batch, Column, HostKeys, Keyed};
 
 /// Executes `unreachable`.
 pub(crate) fn trap() -> ! {
@@ -30,6 +30,39 @@ pub(crate) fn eat_memory() -> ! {
     loop {
         taken.push(black_box(vec![1_u8; 4 << 20]));
     }
+}
+
+/// More at once than the default limit allows; Rust aborts without having touched a byte of it.
+pub(crate) fn huge_allocation() {
+    black_box(vec![1_u8; 1 << 30]);
+}
+
+/// Takes and touches memory, and forgets it.
+pub(crate) fn leak_memory(bytes: usize) {
+    black_box(vec![1_u8; bytes].leak());
+}
+
+/// Traps where the column read has the value `trap`.
+pub(crate) fn trap_at_word(batch: &Batch) {
+    let values = batch.utf8(0).ok();
+    if values.is_some_and(|values| values.iter().flatten().any(|value| value == "trap")) {
+        trap();
+    }
+}
+
+/// The names, of those that a key could have, that the host has a key for.
+pub(crate) fn keys() -> String {
+    let nothing = || Column {
+        validity: None,
+        offsets: vec![0],
+        values: Vec::new(),
+    };
+    let names = ["pii", "PII", " pii", "pii\0", "", "*", "../pii", "keys/pii", "v3"];
+    let answered: Vec<&str> = names
+        .into_iter()
+        .filter(|name| HostKeys.hmac_sha256(name, "", 0, nothing()).is_ok())
+        .collect();
+    format!("keys: {}", answered.join(","))
 }
 
 /// Recurses until the engine's stack is exhausted: the frames have nothing in linear memory, whose own stack would

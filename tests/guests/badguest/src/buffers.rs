@@ -1,8 +1,10 @@
 //! Outcomes with one fault each, made from a good one.
 
+use std::hint::black_box;
+
 use sluice_plugin::{Batch, Column, Outcome, Reject};
 
-use crate::{Behave, first_value};
+use crate::{Behave, acts, first_value, state};
 
 pub(crate) fn outcome(behave: Behave, batch: &Batch, bytes: usize, read: &str) -> Outcome {
     let rows = batch.rows as usize;
@@ -21,10 +23,12 @@ pub(crate) fn outcome(behave: Behave, batch: &Batch, bytes: usize, read: &str) -
         Behave::RejectWithValue => {
             outcome.rejects = reject(0, read, &format!("bad value {}", first_value(batch)));
         }
+        Behave::RejectWithPlainValue => outcome.rejects = reject(0, read, &first_value(batch)),
         Behave::RejectUnknownColumn => outcome.rejects = reject(0, &first_value(batch), "bad-row"),
         Behave::Reject => outcome.rejects = reject(0, read, "bad-row"),
         Behave::SplitUpdate => outcome.dropped = Some(dropped(batch, &[3])),
         Behave::DropUpdates => outcome.dropped = Some(dropped(batch, &[3, 4])),
+        Behave::LongDropped => outcome.dropped = Some(vec![0; rows.div_ceil(8) + 1]),
         Behave::ShortDropped => outcome.dropped = Some(vec![0; rows.div_ceil(8).saturating_sub(1)]),
         _ => {}
     }
@@ -39,6 +43,11 @@ fn made(behave: Behave, batch: &Batch, bytes: usize) -> Column {
         Behave::DecimalTooLarge | Behave::DecimalTooLargeUnderNull => numbers(rows * 16),
         Behave::ShortColumn => text(rows.saturating_sub(1)),
         Behave::LongColumn => text(rows + 1),
+        Behave::WideNumbers | Behave::TimestampBeyond => numbers(rows * 8),
+        Behave::DateBeyond => numbers(rows * 4),
+        Behave::NanPayloads => nans(rows),
+        Behave::CountCalls => same(rows, &state::calls_before().to_string()),
+        Behave::AskForKeys => same(rows, &acts::keys()),
         Behave::Leak | Behave::LeakWhole => leaked(behave, batch),
         _ => text(rows),
     };
@@ -76,6 +85,10 @@ fn made(behave: Behave, batch: &Batch, bytes: usize) -> Column {
         Behave::ShortValidity => {
             column.validity = Some(vec![0xff; rows.div_ceil(8).saturating_sub(1)]);
         }
+        Behave::LongValidity => column.validity = Some(vec![0xff; rows.div_ceil(8) + 1]),
+        // The day after 9999-12-31, and the microsecond before 0001-01-01.
+        Behave::DateBeyond => column.values = 2_932_897_i32.to_le_bytes().repeat(rows),
+        Behave::TimestampBeyond => column.values = (-62_135_596_800_000_001_i64).to_le_bytes().repeat(rows),
         Behave::NullInNonNull | Behave::DecimalTooLargeUnderNull => {
             column.validity = Some(vec![0; rows.div_ceil(8)]);
         }
@@ -98,10 +111,28 @@ fn made(behave: Behave, batch: &Batch, bytes: usize) -> Column {
 
 /// `abc` in every row.
 fn text(rows: usize) -> Column {
+    same(rows, "abc")
+}
+
+/// One text in every row.
+fn same(rows: usize, value: &str) -> Column {
     Column {
         validity: None,
-        offsets: (0..=rows).map(|row| (row * 3) as i32).collect(),
-        values: b"abc".repeat(rows),
+        offsets: (0..=rows).map(|row| (row * value.len()) as i32).collect(),
+        values: value.repeat(rows).into_bytes(),
+    }
+}
+
+/// What the processor makes of numbers that are none, each with another payload.
+fn nans(rows: usize) -> Column {
+    let nan = |row: usize| {
+        let with_payload = f64::from_bits(black_box(0x7FF8_0000_0000_BEE0 + row as u64));
+        let sign = if row.is_multiple_of(2) { 1.0 } else { -1.0 };
+        with_payload * black_box(sign) + black_box(1.0)
+    };
+    Column {
+        values: (0..rows).flat_map(|row| nan(row).to_bits().to_le_bytes()).collect(),
+        ..Column::default()
     }
 }
 

@@ -1,16 +1,23 @@
 //! A guest that misbehaves in the way that its configuration names, and the ways to behave well that tests compare
-//! with. One component, so that it is built once.
+//! with. One component, so that it is built once. Each way is claimed by a test: see `claims`.
 //!
 //! `{"behave": "<name>"}`, the names being those of [`Behave`] in kebab case; `"bytes"` sets how much `huge-output`
-//! returns, and with `"on"` only a batch with that text in the column that is read is treated so, and others well. Except where the name says otherwise the plan passes every column and adds one computed column, `made`,
+//! returns and `leak-memory` leaks, and with `"on"` only a batch with that text in the column that is read is treated so, and
+//! others well. Except where the name says otherwise the plan passes every column and adds one computed column, `made`,
 //! of the type that the fault needs; the first text column of the table is read, if there is one.
 
 mod acts;
 mod buffers;
+#[cfg(not(target_arch = "wasm32"))]
+mod claims;
 mod plans;
+mod state;
 
 use serde::Deserialize;
 use sluice_plugin::{ApplyError, Batch, OpenError, Outcome, Plan, Table, Transform};
+
+#[cfg(not(target_arch = "wasm32"))]
+pub use claims::Claim;
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -44,6 +51,14 @@ pub enum Behave {
     DecimalTooWide,
     /// Has no output column at all.
     NoColumns,
+    /// Says that a column is made of one that the table does not have.
+    UnknownSource,
+    /// Reads a column twice.
+    ReadTwice,
+    /// Has more output columns than any table.
+    TooManyOutputs,
+    /// Names its column after all that an instance could know of the moment.
+    PlanOfTheMoment,
 
     // When applied.
     /// Executes `unreachable`.
@@ -62,6 +77,16 @@ pub enum Behave {
     KeyedFlood,
     /// Fails the batch with a message that quotes a value.
     ErrorWithSecret,
+    /// Fails the batch for a row that there is not.
+    ErrorBeyond,
+    /// Takes a gibibyte at once.
+    HugeAllocation,
+    /// Traps in the first call that its instance gets.
+    TrapOnce,
+    /// Traps where the column read has the value `trap`.
+    TrapAtWord,
+    /// Never gives memory back, then comes back.
+    LeakMemory,
 
     // What comes back.
     /// One value too few.
@@ -108,6 +133,8 @@ pub enum Behave {
     RejectBeyond,
     /// Rejects a row with a code that quotes a value.
     RejectWithValue,
+    /// Rejects a row with a code that is a value, and looks like a code.
+    RejectWithPlainValue,
     /// Rejects a row for a column that there is not.
     RejectUnknownColumn,
     /// Rejects the first row, as it should be done.
@@ -118,6 +145,22 @@ pub enum Behave {
     DropUpdates,
     /// A bitmap of dropped rows that is too short.
     ShortDropped,
+    /// A bitmap of dropped rows that is too long.
+    LongDropped,
+    /// A validity bitmap that is too long.
+    LongValidity,
+    /// `bigint` values where `int` was announced.
+    WideNumbers,
+    /// A date after year 9999.
+    DateBeyond,
+    /// A timestamp before year 1.
+    TimestampBeyond,
+    /// Numbers that are none, each with another payload.
+    NanPayloads,
+    /// `made` is how often the instance was called before.
+    CountCalls,
+    /// `made` lists the keys that the host answers for, of many names that a key could have.
+    AskForKeys,
     /// `made` has the value of the column read inside a longer text.
     Leak,
     /// `made` is the value of the column read.
@@ -172,12 +215,21 @@ impl Transform for BadGuest {
             Behave::Panic => acts::panic_with(&first_value(batch)),
             Behave::Loop => acts::spin(),
             Behave::EatMemory => acts::eat_memory(),
+            Behave::HugeAllocation => acts::huge_allocation(),
+            Behave::TrapOnce => state::trap_once(),
+            Behave::TrapAtWord => acts::trap_at_word(batch),
+            Behave::LeakMemory => acts::leak_memory(self.bytes),
             Behave::Recurse => acts::recurse(),
             Behave::KeyedFlood => acts::keyed_flood(),
             Behave::LogFlood => acts::flood(&first_value(batch)),
             Behave::ErrorWithSecret => {
                 let secret = first_value(batch);
                 return Err(ApplyError::new(secret.clone(), secret.clone()).in_column(secret));
+            }
+            Behave::ErrorBeyond => {
+                let mut error = ApplyError::new("bad-row", "");
+                error.row = Some(batch.rows + 7);
+                return Err(error);
             }
             Behave::Identity => return Ok(Outcome::of(batch.columns.clone())),
             _ => {}

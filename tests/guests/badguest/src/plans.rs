@@ -2,9 +2,12 @@
 
 use sluice_plugin::{ComputedField, DataType, OutputColumn, Plan, Table};
 
-use crate::Behave;
+use crate::{Behave, state};
 
 pub(crate) const MADE: &str = "made";
+
+/// More columns than the host takes.
+const TOO_MANY: usize = 10_001;
 
 pub(crate) fn plan(behave: Behave, table: &Table) -> Plan {
     let names = || table.fields.iter().map(|field| &field.name);
@@ -28,12 +31,16 @@ pub(crate) fn plan(behave: Behave, table: &Table) -> Plan {
     let (data_type, nullable) = made(behave);
     let mut field = computed(data_type, nullable);
     field.sources.clone_from(&plan.reads);
+    if behave == Behave::UnknownSource {
+        field.sources = vec!["no such column".to_owned()];
+    }
     let name = match behave {
-        Behave::FakeStartLsn => "_start_lsn",
-        Behave::ForbiddenName => "a;b",
-        _ => MADE,
+        Behave::FakeStartLsn => "_start_lsn".to_owned(),
+        Behave::ForbiddenName => "a;b".to_owned(),
+        Behave::PlanOfTheMoment => state::of_the_moment(),
+        _ => MADE.to_owned(),
     };
-    plan.outputs.push(OutputColumn::computed(name, field.clone()));
+    plan.outputs.push(OutputColumn::computed(&name, field.clone()));
     match behave {
         Behave::UnknownColumn => plan.outputs.push(OutputColumn::pass("x", "no such column")),
         Behave::UnknownRead => plan.reads.push("no such column".to_owned()),
@@ -44,6 +51,13 @@ pub(crate) fn plan(behave: Behave, table: &Table) -> Plan {
             }
         }
         Behave::NoColumns => plan.outputs.clear(),
+        Behave::ReadTwice => plan.reads.extend(plan.reads.clone()),
+        Behave::TooManyOutputs => {
+            let columns = names().cycle().enumerate().take(TOO_MANY);
+            plan.outputs = columns
+                .map(|(n, name)| OutputColumn::pass(&format!("c{n}"), name))
+                .collect();
+        }
         _ => {}
     }
     plan
@@ -55,6 +69,10 @@ fn made(behave: Behave) -> (DataType, bool) {
         Behave::OddValues | Behave::OffsetsOnNumbers | Behave::NullInNonNull => {
             (DataType::Int32, behave != Behave::NullInNonNull)
         }
+        Behave::WideNumbers => (DataType::Int32, true),
+        Behave::NanPayloads => (DataType::Float64, true),
+        Behave::DateBeyond => (DataType::Date, true),
+        Behave::TimestampBeyond => (DataType::Timestamp, true),
         Behave::ShortBooleans => (DataType::Boolean, true),
         Behave::DecimalTooLarge | Behave::DecimalTooLargeUnderNull => {
             (DataType::Decimal { precision: 5, scale: 2 }, true)

@@ -5,6 +5,7 @@
 //! ```
 
 mod guide;
+mod text;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use sluice_component_build::{BuildRequest, Built, build_component};
 
 pub use guide::Guide;
+pub use text::{TEXT_GUESTS, text_guest, text_guests};
 
 /// Every guest that there is, with the folder of its crate relative to the repository. A guest that no test asks for
 /// has no business here.
