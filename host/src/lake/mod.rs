@@ -46,6 +46,9 @@ mod tests;
 
 pub use bronze::{BronzeSpec, BronzeTable, CommitOutcome, CommittedBatch};
 pub use columns::{Column, TIMESTAMP_NTZ, delta_type, refused_name};
+// The fuzz target `answer` writes and reads files without a table.
+#[doc(hidden)]
+pub use encode::{FileEncoder, Layout};
 pub use error::LakeError;
 pub use location::Location;
 pub use preview::preview;
@@ -54,7 +57,6 @@ pub use staging::{OMITTED, StagedFiles};
 pub(crate) use bronze::txn;
 pub(crate) use columns::{Fit, fit};
 pub(crate) use commit::{Ended, Entry, Proposal, Propose, commit};
-pub(crate) use encode::Layout;
 pub(crate) use files::{ActiveFile, active_files, discard, read_all, write_one};
 pub(crate) use group::{Group, Sink};
 pub(crate) use kind::Kind;

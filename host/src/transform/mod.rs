@@ -31,6 +31,8 @@ mod error;
 mod garbage;
 mod grants;
 mod hostcall;
+#[doc(hidden)]
+pub mod hostile;
 mod keyed;
 mod keys;
 mod leaks;

@@ -11,7 +11,13 @@ use crate::shell::{self, say};
 const USAGE: &str = "cargo xtask fuzz [MINUTES] [TARGET…] [--keep]";
 
 /// The targets, each with the longest input that is made for it, in bytes.
-const TARGETS: [(&str, u32); 4] = [("sink", 4096), ("text", 512), ("requests", 4096), ("driver", 256)];
+const TARGETS: [(&str, u32); 5] = [
+    ("sink", 4096),
+    ("text", 512),
+    ("requests", 4096),
+    ("driver", 256),
+    ("answer", 2048),
+];
 
 /// A length that was changed can promise the driver 2 GiB, which it makes room for before it reads.
 const MEMORY: &str = "-rss_limit_mb=6144";
@@ -160,7 +166,7 @@ mod tests {
     #[test]
     fn minutes_and_targets_are_taken_and_mistakes_are_refused() {
         let of = |text: &str| plan(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
-        assert_eq!(of("").unwrap().targets.len(), 4);
+        assert_eq!(of("").unwrap().targets.len(), TARGETS.len());
         assert_eq!(
             of("3 text --keep").unwrap(),
             Plan {
@@ -169,6 +175,8 @@ mod tests {
                 keep: true
             }
         );
+        let hour = of("60 answer").unwrap();
+        assert_eq!((hour.minutes, hour.targets), (60, vec![("answer", 2048)]));
         assert!(
             of("3 texts").unwrap_err().to_string().contains("sink, text"),
             "names what there is"

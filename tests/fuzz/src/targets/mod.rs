@@ -1,5 +1,6 @@
 //! What gets the bytes.
 
+pub mod answer;
 pub mod driver;
 pub mod requests;
 pub mod sink;
@@ -14,7 +15,11 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 4] = [
+pub const TARGETS: [Target; 5] = [
+    Target {
+        name: "answer",
+        run: answer::run,
+    },
     Target {
         name: "sink",
         run: sink::run,
