@@ -4,6 +4,8 @@ mod capabilities;
 mod chains;
 mod components;
 mod guide;
+mod isolation;
+mod misbehaviour;
 mod quarantine;
 mod refusals;
 mod taken;
