@@ -70,6 +70,7 @@ fn refused(project: &Project, plugin: &str, case: &str) -> (i32, String) {
     (run.code, error)
 }
 
+/// Field cases 20 to 23 from outside: the fault is named, no row of the batch is written, and the table beside goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_a_component_does_wrong_nothing_of_its_batch_is_written() {
     let server = server().await;
@@ -235,6 +236,7 @@ async fn a_bad_plan_is_refused_before_anything_is_read() {
     }
 }
 
+/// Field case 23 from outside: an unknown import, a cut file.
 #[tokio::test(flavor = "multi_thread")]
 async fn files_that_are_no_plugin_are_refused_by_name() {
     let server = server().await;
