@@ -6,8 +6,8 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, FieldRef, Schema};
 
-pub use super::bindings::v0_1::exports::sluice::transform::transform as wit;
-pub use super::bindings::v0_1::sluice::transform::types::DecimalType;
+pub use super::bindings::v0_2::exports::sluice::transform::transform as wit;
+pub use super::bindings::v0_2::sluice::transform::types::DecimalType;
 use super::check::{self, Invalid, What};
 use super::chunk::Chunk;
 use super::columns;
@@ -74,8 +74,9 @@ pub fn accept(input: &RecordBatch, plan: &wit::Plan, outcome: wit::Outcome) -> R
         .map(|input| input.name.as_str())
         .chain(META_BEFORE)
         .collect();
-    if check::first_reject(&outcome.rejects, chunk.rows, &names)?.is_some() {
-        return Err(Refusal::Rejected(outcome.rejects.len()));
+    let rejects = check::rejects(&outcome.rejects, chunk.rows, &names)?;
+    if !rejects.is_empty() {
+        return Err(Refusal::Rejected(rejects.len()));
     }
     if outcome.columns.len() != plan.computed {
         let (expected, got) = (plan.computed, outcome.columns.len());
@@ -92,7 +93,7 @@ pub fn accept(input: &RecordBatch, plan: &wit::Plan, outcome: wit::Outcome) -> R
     let kept = match outcome.dropped {
         Some(dropped) => {
             let ids = chunk.change_ids().map_err(Refusal::Chunk)?;
-            check::kept_rows(Some(dropped), &operations, |row| ids.same(row))?
+            check::kept_rows(Some(dropped), &operations, |row| ids.same(row), true)?
         }
         None => None,
     };
