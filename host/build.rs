@@ -1,7 +1,8 @@
-//! Builds the standard components from source, so that they come inside the binary and no `.wasm` is committed.
+//! Builds the standard components from source, so that they come inside the binary and no `.wasm` is committed, and lists
+//! what `sluice plugin new` writes: templates, the Rust SDK and the contract.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use sluice_component_build::{BuildRequest, build_component};
 
@@ -41,5 +42,47 @@ fn build() -> Result<(), String> {
     list.push(']');
     println!("cargo::rerun-if-changed=build.rs");
     let file = out.join("built_in.rs");
-    std::fs::write(&file, list).map_err(|error| format!("cannot write {}: {error}", file.display()))
+    std::fs::write(&file, list).map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+    embed(&manifest, &out.join("kit_files.rs"))
+}
+
+/// Writes the list of files that a new plugin is made of: each with its path under `plugins/`, or from `wit/` on.
+fn embed(manifest: &Path, file: &Path) -> Result<(), String> {
+    let plugins = manifest.join("../plugins");
+    let mut found: Vec<(String, PathBuf)> = Vec::new();
+    collect(&plugins.join("templates"), "templates", &mut found)?;
+    collect(&plugins.join("sdk"), "sdk", &mut found)?;
+    collect(&manifest.join("../wit"), "wit", &mut found)?;
+    found.sort();
+    let mut list = String::from("&[\n");
+    for (name, path) in found {
+        let path = path
+            .canonicalize()
+            .map_err(|error| format!("cannot find {}: {error}", path.display()))?;
+        println!("cargo::rerun-if-changed={}", path.display());
+        let _ = writeln!(list, "    ({name:?}, include_str!({:?})),", path.display().to_string());
+    }
+    list.push(']');
+    std::fs::write(file, list).map_err(|error| format!("cannot write {}: {error}", file.display()))
+}
+
+/// The text files of a folder and the folders in it. What tools leave behind is no part of a template.
+fn collect(dir: &Path, name: &str, found: &mut Vec<(String, PathBuf)>) -> Result<(), String> {
+    const LEFT_BEHIND: [&str; 4] = ["__pycache__", "node_modules", "target", "Cargo.lock"];
+    println!("cargo::rerun-if-changed={}", dir.display());
+    let unreadable = |error: std::io::Error| format!("cannot read {}: {error}", dir.display());
+    for entry in std::fs::read_dir(dir).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        let file = entry.file_name().to_string_lossy().into_owned();
+        if file.starts_with('.') || LEFT_BEHIND.contains(&file.as_str()) {
+            continue;
+        }
+        let name = format!("{name}/{file}");
+        if entry.path().is_dir() {
+            collect(&entry.path(), &name, found)?;
+        } else {
+            found.push((name, entry.path()));
+        }
+    }
+    Ok(())
 }

@@ -18,6 +18,7 @@ pub mod facts;
 pub mod failpoint;
 pub mod fanout;
 pub mod identity;
+mod kit;
 pub mod lake;
 pub mod lsn;
 pub mod quarantine;

@@ -27,6 +27,7 @@ mod maintenance;
 mod output;
 mod ownership;
 mod permissions;
+mod plugin_kit;
 mod plugins;
 mod quarantine;
 mod reader_schedules;

@@ -8,6 +8,7 @@ mod grants;
 mod init;
 mod lock;
 mod out;
+mod plugin;
 mod quarantine;
 mod run;
 mod show;
@@ -54,6 +55,8 @@ enum Command {
     Quarantine(quarantine::QuarantineArgs),
     /// Damage copies of each table in every way that the doctor knows, and see whether it mends them.
     Drill(drill::DrillArgs),
+    /// Make, build, test and look at components (docs/reference/plugin-kit.md).
+    Plugin(plugin::PluginArgs),
 }
 
 /// Which configuration.
@@ -119,6 +122,7 @@ pub fn main() -> ExitCode {
         Command::Doctor(args) => args.json,
         Command::Quarantine(args) => args.json(),
         Command::Drill(args) => args.json,
+        Command::Plugin(args) => args.json(),
     };
     let result = runtime.block_on(async {
         match cli.command {
@@ -131,6 +135,7 @@ pub fn main() -> ExitCode {
             Command::Doctor(args) => doctor::run(args).await,
             Command::Quarantine(args) => quarantine::run(args).await,
             Command::Drill(args) => drill::run(args).await,
+            Command::Plugin(args) => plugin::run(args),
         }
     });
     // A read that is still waiting for its server must not hold the exit.

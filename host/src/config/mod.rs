@@ -29,6 +29,7 @@ pub use source::{Authentication, Encrypt, Endpoint, ServerName, SourceSettings, 
 pub use table::{MaxQuarantined, OnTransformChange, Origin, TableSettings, TransformSettings, Trigger};
 
 pub(crate) use section::nearest;
+pub(crate) use table::json_of;
 
 use secret::Secrets;
 use section::Section;

@@ -512,7 +512,7 @@ fn parse_transform(mut section: Section<'_>, (keys, lookups): Known<'_>) -> Resu
 }
 
 /// A component's configuration as JSON; dates and times become text. The error is the path to a number that JSON lacks.
-fn json_of(value: &toml::Value) -> Result<serde_json::Value, String> {
+pub(crate) fn json_of(value: &toml::Value) -> Result<serde_json::Value, String> {
     Ok(match value {
         toml::Value::String(text) => text.as_str().into(),
         toml::Value::Integer(number) => (*number).into(),

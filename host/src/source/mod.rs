@@ -57,3 +57,4 @@ pub use row_sink::RowSink;
 pub use stream_pool::StreamPool;
 pub use survey::{SurveyedColumn, SurveyedTable, survey};
 pub use table::{CapturedColumn, Piece, SourceInstance, SourceTable};
+pub(crate) use types::DeclaredType;

@@ -6,20 +6,20 @@ use crate::shape::Recorded;
 
 /// A column of the source as `sys.sp_cdc_get_captured_columns` describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct DeclaredType<'a> {
+pub(crate) struct DeclaredType<'a> {
     /// The type's name, such as `nvarchar`.
-    pub(super) name: &'a str,
+    pub(crate) name: &'a str,
     /// Characters (or bytes); −1 for `max`.
-    pub(super) length: Option<i32>,
+    pub(crate) length: Option<i32>,
     /// Digits in all.
-    pub(super) precision: Option<u8>,
+    pub(crate) precision: Option<u8>,
     /// Digits behind the point, or of a second.
-    pub(super) scale: Option<u8>,
+    pub(crate) scale: Option<u8>,
 }
 
 impl DeclaredType<'_> {
     /// As it is written in T-SQL.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         match (self.name, self.length, self.precision, self.scale) {
             ("decimal" | "numeric", _, Some(precision), scale) => {
                 format!("{}({precision},{})", self.name, scale.unwrap_or(0))
@@ -36,7 +36,7 @@ impl DeclaredType<'_> {
     }
 
     /// The Arrow type that its values get. `None`: there is none yet.
-    pub(super) fn arrow(&self) -> Option<DataType> {
+    pub(crate) fn arrow(&self) -> Option<DataType> {
         Some(match self.name {
             "bit" => DataType::Boolean,
             "tinyint" | "smallint" => DataType::Int16,

@@ -74,7 +74,7 @@ pub use plan::PlanFault;
 pub use provenance::Provenance;
 pub(crate) use provenance::digest_of;
 pub use registry::BuiltinComponent;
-pub(crate) use registry::Sighting;
+pub(crate) use registry::{Registry, Sighting, read as read_component};
 pub use route::{Computation, OutputColumn, Route, SourceRoute};
 pub use spec::{OnError, TransformSpec};
 pub use together::Together;

@@ -222,7 +222,8 @@ fn split(plugin: &str) -> Result<(&str, Option<&str>), PluginError> {
     }
 }
 
-fn read(path: &Path) -> Result<Arc<[u8]>, PluginError> {
+/// The bytes of a component's file.
+pub(crate) fn read(path: &Path) -> Result<Arc<[u8]>, PluginError> {
     let unreadable = |reason: String| PluginError::Unreadable {
         file: path.display().to_string(),
         reason,

@@ -1,0 +1,183 @@
+//! A component on the workbench: its bytes, and an engine that has it and no other.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tempfile::TempDir;
+
+use super::error::KitError;
+use super::fixture::Setup;
+use crate::error::{Classify, ErrorKind};
+use crate::transform::{Chain, Engine, KeyRing, Registry, TransformError, TransformSpec, read_component};
+
+/// A component's file, read once: everything that is said of it is said of these bytes.
+#[derive(Clone)]
+pub(crate) struct Component {
+    /// The name by which a table would use it: its file's, without the version.
+    pub(crate) name: String,
+    /// For messages: the path, or that it is built in.
+    pub(crate) shown: String,
+    pub(crate) bytes: Arc<[u8]>,
+    /// In lower-case hex.
+    pub(crate) sha256: String,
+    /// As its file is called, `NAME` or `NAME@VERSION`, where that is a plugin's name.
+    stem: String,
+}
+
+impl Component {
+    /// A file, or the name of a built-in component or of one in `plugins`.
+    ///
+    /// # Errors
+    /// When there is none, several fit, or it cannot be read.
+    pub(crate) fn find(what: &str, plugins: &Path) -> Result<Component, KitError> {
+        let path = Path::new(what);
+        if path.is_file() || what.ends_with(".wasm") || path.components().count() != 1 {
+            return Component::read(path);
+        }
+        let dir = plugins.is_dir().then(|| plugins.to_owned());
+        let found = Registry::new(dir, crate::BUILT_IN_COMPONENTS)
+            .find(what)
+            .map_err(|error| KitError::Refused {
+                message: format!("{error}; or give the path of a file"),
+                kind: error.kind(),
+            })?;
+        let name = what.split_once('@').map_or(what, |(name, _)| name);
+        let stem = match &found.version {
+            Some(version) => format!("{name}@{version}"),
+            None => name.to_owned(),
+        };
+        Ok(Component::of(name, &stem, found.file, found.bytes))
+    }
+
+    /// The file at a path.
+    ///
+    /// # Errors
+    /// When it is not there, no regular file, or too large.
+    pub(crate) fn read(path: &Path) -> Result<Component, KitError> {
+        let bytes = read_component(path).map_err(|error| KitError::Refused {
+            message: error.to_string(),
+            kind: error.kind(),
+        })?;
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        // What is no plugin's name can be tried all the same; a table could not name it.
+        let plain = |text: &str| {
+            let first = text.bytes().next();
+            first.is_some_and(|byte| byte.is_ascii_alphanumeric())
+                && text
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b".-_+".contains(&byte))
+        };
+        let (name, version) = match stem.split_once('@') {
+            Some((name, version)) => (name, Some(version)),
+            None => (stem, None),
+        };
+        let usable = plain(name) && version.is_none_or(plain);
+        let (name, stem) = if usable {
+            (name, stem)
+        } else {
+            ("component", "component")
+        };
+        Ok(Component::of(name, stem, path.display().to_string(), bytes))
+    }
+
+    fn of(name: &str, stem: &str, shown: String, bytes: Arc<[u8]>) -> Component {
+        Component {
+            name: name.to_owned(),
+            stem: stem.to_owned(),
+            shown,
+            sha256: crate::sha256::hex(&bytes),
+            bytes,
+        }
+    }
+}
+
+/// An engine with one component, in the sandbox that tables use.
+pub(crate) struct Workbench {
+    pub(crate) component: Component,
+    engine: Arc<Engine>,
+    dir: TempDir,
+}
+
+impl Workbench {
+    /// Puts a component on the bench. Nothing of it is compiled yet.
+    ///
+    /// # Errors
+    /// When the engine cannot start, or there is no room for a temporary file.
+    pub(crate) fn new(component: Component) -> Result<Workbench, KitError> {
+        // A copy in a folder of its own: no other file is found by the name, none is hidden, and it cannot change between
+        // two looks.
+        let system = |error: std::io::Error| KitError::System {
+            what: "write",
+            file: std::env::temp_dir(),
+            reason: error.to_string(),
+        };
+        let dir = tempfile::tempdir().map_err(system)?;
+        let file = dir.path().join(format!("{}.wasm", component.stem));
+        std::fs::write(&file, &component.bytes).map_err(system)?;
+        let engine = Engine::new(Some(dir.path().to_owned()), &[]).map_err(|error| KitError::Refused {
+            message: error.to_string(),
+            kind: error.kind(),
+        })?;
+        Ok(Workbench { component, engine, dir })
+    }
+
+    /// Opens the component for a table.
+    ///
+    /// # Errors
+    /// What keeps it from that: the component is refused, or refuses the configuration.
+    pub(crate) fn open(&self, setup: &Setup) -> Result<Chain, TransformError> {
+        let mut keys = KeyRing::new();
+        for (name, secret) in &setup.keys {
+            // The lengths were checked when the fixture was read, and a table has no key twice.
+            let _ = keys.insert(name, "test", secret.as_bytes().to_vec());
+        }
+        let spec = TransformSpec {
+            config: setup.config.clone(),
+            keys: setup.keys.iter().map(|(name, _)| name.clone()).collect(),
+            ..TransformSpec::new(&self.component.stem)
+        };
+        Chain::open(&self.engine, &setup.shape, &[spec], &keys, &setup.protect)
+    }
+
+    /// What an error says, with the component's own file in place of the bench's copy.
+    pub(crate) fn say(&self, error: &TransformError) -> String {
+        let copy = self.dir.path().join(format!("{}.wasm", self.component.stem));
+        crate::error::chain(error).replace(&copy.display().to_string(), &self.component.shown)
+    }
+
+    /// The same as an error of the kit.
+    pub(crate) fn refused(&self, error: &TransformError) -> KitError {
+        KitError::Refused {
+            message: self.say(error),
+            kind: error.kind(),
+        }
+    }
+
+    /// The version that the component has, and why it is refused before it is opened.
+    ///
+    /// # Errors
+    /// The reason, and whose business it is.
+    pub(crate) fn accept(&self) -> Result<Accepted, (String, ErrorKind)> {
+        let plugin = self
+            .engine
+            .plugin(&self.component.stem, None)
+            .map_err(|error| (self.say_plugin(&error.to_string()), error.kind()))?;
+        Ok(Accepted {
+            version: plugin.version.clone(),
+            wit: plugin.compiled.wit.to_owned(),
+        })
+    }
+
+    fn say_plugin(&self, message: &str) -> String {
+        let copy = self.dir.path().join(format!("{}.wasm", self.component.stem));
+        message.replace(&copy.display().to_string(), &self.component.shown)
+    }
+}
+
+/// What the sandbox says of a component that it takes.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    pub(crate) version: String,
+    /// The version of the contract.
+    pub(crate) wit: String,
+}

@@ -1,0 +1,245 @@
+//! `plugin test`: a component held against its fixtures and the properties.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::component::Workbench;
+use super::error::KitError;
+use super::fixture::{Expect, ExpectedReject, Fixture, Setup};
+use super::golden;
+use super::properties;
+use super::rows::{Ran, Rejected, run};
+use super::sql_type::{ALL, SqlType};
+use crate::identity::CaptureInstance;
+use crate::shape::{ColumnShape, Recorded, TableShape};
+
+/// One thing that was tried.
+#[derive(Debug)]
+pub(crate) struct Check {
+    pub(crate) what: String,
+    pub(crate) verdict: Verdict,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It holds; perhaps with something to know.
+    Ok(Option<String>),
+    /// It could not be tried, and why.
+    Skipped(String),
+    /// It does not hold: what was seen, and what to do.
+    Failed(String),
+}
+
+impl Check {
+    pub(crate) fn new(what: impl Into<String>, verdict: Verdict) -> Check {
+        Check {
+            what: what.into(),
+            verdict,
+        }
+    }
+
+    pub(crate) fn failed(&self) -> bool {
+        matches!(self.verdict, Verdict::Failed(_))
+    }
+}
+
+/// Tries a fixture, and the properties on its table. With `bless`, what comes out is written as what is expected.
+///
+/// # Errors
+/// When a golden file can be neither read nor written.
+pub(crate) fn run_fixture(
+    bench: &Workbench,
+    fixture: &Fixture,
+    seed: u64,
+    bless: bool,
+) -> Result<Vec<Check>, KitError> {
+    match &fixture.expect {
+        Expect::OpenError(words) => Ok(vec![Check::new("open error", open_error(bench, &fixture.setup, words))]),
+        // What fails this batch on purpose may fail made-up rows as well: there are no properties to try.
+        Expect::BatchError(words) => Ok(vec![Check::new("batch error", batch_error(bench, fixture, words))]),
+        Expect::Rows(rejects) => {
+            let mut checks = match &fixture.rows {
+                Some(_) => expected_rows(bench, fixture, rejects, bless)?,
+                None => Vec::new(),
+            };
+            // What does not open is told once.
+            if !(checks.len() == 1 && checks[0].what == "opens" && checks[0].failed()) {
+                checks.extend(properties::check(bench, &fixture.setup, seed));
+            }
+            Ok(checks)
+        }
+    }
+}
+
+/// The properties on a table with a column of each type, for a component that has no fixtures.
+///
+/// # Errors
+/// A fault of the kit.
+pub(crate) fn without_fixtures(bench: &Workbench, config: Value, seed: u64) -> Result<Vec<Check>, KitError> {
+    let setup = Setup::of_all_types(config).map_err(KitError::Usage)?;
+    Ok(properties::check(bench, &setup, seed))
+}
+
+impl Setup {
+    /// A table with a column of each type, called after it.
+    pub(crate) fn of_all_types(config: Value) -> Result<Setup, String> {
+        let types = ALL
+            .iter()
+            .map(|declared| SqlType::parse(declared))
+            .collect::<Result<Vec<SqlType>, String>>()?;
+        let id = SqlType::parse("int")?;
+        let columns = std::iter::once(("id".to_owned(), &id, Some(1)))
+            .chain(types.iter().enumerate().map(|(at, sql_type)| {
+                let twice = types.iter().filter(|other| other.name == sql_type.name).count() > 1;
+                let name = match twice {
+                    true => format!("{}_{}", sql_type.name, at + 1),
+                    false => sql_type.name.clone(),
+                };
+                (name, sql_type, None)
+            }))
+            .map(|(name, sql_type, key)| ColumnShape {
+                name,
+                source_type: sql_type.text(),
+                data_type: sql_type.arrow(),
+                key,
+                recorded: Recorded::Always,
+            })
+            .collect();
+        Ok(Setup {
+            shape: TableShape {
+                schema: "dbo".to_owned(),
+                table: "every_type".to_owned(),
+                capture_instance: CaptureInstance("dbo_every_type".to_owned()),
+                has_command_id: true,
+                columns,
+            },
+            types: std::iter::once(id).chain(types).collect(),
+            config,
+            keys: Vec::new(),
+            protect: Vec::new(),
+            shows: Vec::new(),
+        })
+    }
+}
+
+fn open_error(bench: &Workbench, setup: &Setup, words: &str) -> Verdict {
+    match bench.open(setup) {
+        Ok(_) => Verdict::Failed(format!(
+            "the component opens, and was expected to refuse with {words:?}"
+        )),
+        Err(error) => has_words(&bench.say(&error), words),
+    }
+}
+
+fn batch_error(bench: &Workbench, fixture: &Fixture, words: &str) -> Verdict {
+    let Some(rows) = &fixture.rows else {
+        return Verdict::Failed("there are no rows".to_owned());
+    };
+    match bench.open(&fixture.setup).and_then(|chain| run(&chain, rows)) {
+        Ok(_) => Verdict::Failed(format!(
+            "the batch comes through, and was expected to fail with {words:?}"
+        )),
+        Err(error) => has_words(&bench.say(&error), words),
+    }
+}
+
+fn has_words(message: &str, words: &str) -> Verdict {
+    if message.contains(words) {
+        Verdict::Ok(None)
+    } else {
+        Verdict::Failed(format!(
+            "the message is {message:?}, and was expected to have {words:?} in it"
+        ))
+    }
+}
+
+fn expected_rows(
+    bench: &Workbench,
+    fixture: &Fixture,
+    rejects: &[ExpectedReject],
+    bless: bool,
+) -> Result<Vec<Check>, KitError> {
+    let Some(rows) = &fixture.rows else {
+        return Ok(Vec::new());
+    };
+    let chain = match bench.open(&fixture.setup) {
+        Ok(chain) => chain,
+        Err(error) => return Ok(vec![Check::new("opens", Verdict::Failed(bench.say(&error)))]),
+    };
+    let ran = match run(&chain, rows) {
+        Ok(ran) => ran,
+        Err(error) => return Ok(vec![Check::new("rows", Verdict::Failed(bench.say(&error)))]),
+    };
+    let mut checks = Vec::new();
+    if !rejects.is_empty() || !ran.rejects.is_empty() {
+        checks.push(Check::new("rejects", compare_rejects(rejects, &ran.rejects)));
+    }
+    let verdict = golden_file(&fixture.golden, &golden::render(&ran, chain.output()), &ran, bless)?;
+    checks.push(Check::new("golden", verdict));
+    Ok(checks)
+}
+
+fn compare_rejects(expected: &[ExpectedReject], came: &[Rejected]) -> Verdict {
+    let came: Vec<ExpectedReject> = came
+        .iter()
+        .map(|rejected| ExpectedReject {
+            row: rejected.row + 1,
+            column: rejected.column.clone(),
+            code: rejected.code.clone(),
+        })
+        .collect();
+    let missing = expected.iter().filter(|reject| !came.contains(reject));
+    let unexpected = came.iter().filter(|reject| !expected.contains(reject));
+    let told: Vec<String> = missing
+        .map(|reject| format!("{} was expected", say_reject(reject)))
+        .chain(unexpected.map(|reject| format!("{} was not", say_reject(reject))))
+        .collect();
+    if told.is_empty() {
+        Verdict::Ok(Some(format!("{} rows", came.len())))
+    } else {
+        Verdict::Failed(format!(
+            "{}; mend the component, or say in the fixture what is to be rejected: `rejects = [{{ row = 1, column = \"…\", \
+             code = \"…\" }}]`",
+            told.join(", ")
+        ))
+    }
+}
+
+fn say_reject(reject: &ExpectedReject) -> String {
+    format!(
+        "a reject of row {} (`{}`, column `{}`)",
+        reject.row, reject.code, reject.column
+    )
+}
+
+fn golden_file(file: &Path, actual: &str, ran: &Ran, bless: bool) -> Result<Verdict, KitError> {
+    let rows = ran.batch.num_rows();
+    let expected = match std::fs::read_to_string(file) {
+        Ok(expected) => Some(expected),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => return Err(KitError::system("read", file)(error)),
+    };
+    let differences = match &expected {
+        None => vec![format!("there is no {}", file.display())],
+        Some(expected) => match golden::differences(expected, actual) {
+            Ok(differences) => differences,
+            Err(reason) => vec![format!("{} cannot be read: {reason}", file.display())],
+        },
+    };
+    if differences.is_empty() {
+        return Ok(Verdict::Ok(Some(format!("{rows} rows"))));
+    }
+    if bless {
+        std::fs::write(file, actual).map_err(KitError::system("write", file))?;
+        return Ok(Verdict::Ok(Some(format!(
+            "wrote {} with {rows} rows; read it before you commit it",
+            file.display()
+        ))));
+    }
+    Ok(Verdict::Failed(format!(
+        "{}; if that is as it should be, run again with --bless",
+        differences.join("; ")
+    )))
+}
