@@ -181,25 +181,21 @@ fn sdk() -> Result<Vec<(PathBuf, String)>, String> {
 
 /// The SDK's manifest with what it takes from this workspace filled in.
 fn manifest(text: &str) -> String {
+    let text = text.replace("[lints]\nworkspace = true\n\n", "");
     let inherited = [
-        (
-            "version.workspace = true",
-            format!("version = \"{}\"", env!("CARGO_PKG_VERSION")),
-        ),
-        ("edition.workspace = true", "edition = \"2024\"".to_owned()),
-        (
-            "license.workspace = true",
-            format!("license = \"{}\"", env!("CARGO_PKG_LICENSE")),
-        ),
-        (
-            "rust-version.workspace = true",
-            format!("rust-version = \"{}\"", env!("CARGO_PKG_RUST_VERSION")),
-        ),
-        ("[lints]\nworkspace = true\n\n", String::new()),
+        ("version", env!("CARGO_PKG_VERSION")),
+        ("edition", "2024"),
+        ("license", env!("CARGO_PKG_LICENSE")),
+        ("rust-version", env!("CARGO_PKG_RUST_VERSION")),
     ];
-    inherited
-        .iter()
-        .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+    let lines = text.lines().map(|line| {
+        let key = line.strip_suffix(".workspace = true");
+        match inherited.iter().find(|(inherited, _)| key == Some(inherited)) {
+            Some((key, value)) => format!("{key} = \"{value}\"\n"),
+            None => format!("{line}\n"),
+        }
+    });
+    lines.collect()
 }
 
 /// Whether a name can be a plugin's, and a crate's or module's.
@@ -313,6 +309,9 @@ mod tests {
         assert!(!sdk.contains("workspace"), "{sdk}");
         let parsed: toml::Table = sdk.parse().unwrap();
         assert_eq!(parsed["package"]["name"].as_str(), Some("sluice-plugin"));
+        assert_eq!(parsed["package"]["version"].as_str(), Some(env!("CARGO_PKG_VERSION")));
+        let rust_version = parsed["package"]["rust-version"].as_str();
+        assert_eq!(rust_version, Some(env!("CARGO_PKG_RUST_VERSION")));
         for (path, text) in &files {
             assert!(!text.contains("../../wit"), "{}", path.display());
             let template = !path.starts_with(SDK);
