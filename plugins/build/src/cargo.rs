@@ -8,6 +8,7 @@ use std::process::Command;
 use serde::Deserialize;
 
 use crate::error::BuildError;
+use crate::run::output;
 use crate::toolchain::{TARGET, Toolchain};
 use crate::{BuildRequest, Optimize};
 
@@ -261,22 +262,6 @@ fn source_root(toolchain: &Toolchain) -> Option<PathBuf> {
         Toolchain::Installed { sysroot } => Some(sysroot.clone()),
         Toolchain::Debian { .. } => Some(PathBuf::from("/usr/lib/rustlib/src/rust")),
     }
-}
-
-fn output(mut command: Command, doing: &str) -> Result<Vec<u8>, BuildError> {
-    let output = command.output().map_err(|source| BuildError::Run {
-        program: command.get_program().display().to_string(),
-        source,
-    })?;
-    if output.status.success() {
-        return Ok(output.stdout);
-    }
-    let text = String::from_utf8_lossy(&output.stderr);
-    let lines: Vec<&str> = text.trim().lines().collect();
-    Err(BuildError::Failed {
-        program: doing.to_owned(),
-        output: lines[lines.len().saturating_sub(40)..].join("\n"),
-    })
 }
 
 #[cfg(test)]

@@ -14,9 +14,9 @@ pub const PLUGIN_SECTION: &str = "sluice:plugin";
 /// What a component says about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PluginInfo {
-    /// The name of the crate.
+    /// The name of the crate or project.
     pub name: String,
-    /// The version of the crate.
+    /// The version of the crate or project.
     pub version: String,
 }
 
@@ -38,7 +38,12 @@ pub fn plugin_info(component: &[u8]) -> Option<PluginInfo> {
 }
 
 pub(crate) fn component(module: &[u8], info: &PluginInfo) -> Result<Vec<u8>, BuildError> {
-    let mut component = encode(module).map_err(|reason| BuildError::Encode { reason })?;
+    let component = encode(module).map_err(|reason| BuildError::Encode { reason })?;
+    named(component, info)
+}
+
+/// The component, saying what it is.
+pub(crate) fn named(mut component: Vec<u8>, info: &PluginInfo) -> Result<Vec<u8>, BuildError> {
     let json = serde_json::to_vec(info).map_err(|error| BuildError::Encode {
         reason: error.to_string(),
     })?;
@@ -63,6 +68,20 @@ fn encode(module: &[u8]) -> Result<Vec<u8>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_component_says_what_it_is_and_is_otherwise_the_same() {
+        let info = PluginInfo {
+            name: "x".to_owned(),
+            version: "1.0.0".to_owned(),
+        };
+        let empty = wasm_encoder::Component::new().finish();
+        let with_name = named(empty.clone(), &info).unwrap();
+        assert_eq!(plugin_info(&with_name), Some(info));
+        assert!(plugin_info(&empty).is_none());
+        assert!(with_name.starts_with(&empty));
+        wasmparser::Validator::new().validate_all(&with_name).unwrap();
+    }
 
     #[test]
     fn garbage_is_refused_and_has_no_info() {

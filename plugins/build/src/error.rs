@@ -13,6 +13,32 @@ pub enum BuildError {
         /// Where it was looked for.
         looked: String,
     },
+    /// A program that a language needs is not on this machine.
+    #[error("{program} was not found, and {purpose} needs it; {hint}")]
+    NoProgram {
+        /// The program.
+        program: String,
+        /// What needs it.
+        purpose: String,
+        /// How to get it.
+        hint: String,
+    },
+    /// A package registry could not be reached.
+    #[error("{program} could not reach {registry}: {output}")]
+    Unreachable {
+        /// The program and what it was doing.
+        program: String,
+        /// The registry, and how another one is set.
+        registry: String,
+        /// The end of what it printed.
+        output: String,
+    },
+    /// The folder has no project that can be built.
+    #[error("{} is no plugin's project: it has no Cargo.toml, pyproject.toml or package.json", dir.display())]
+    NoProject {
+        /// The folder.
+        dir: PathBuf,
+    },
     /// A program could not be started.
     #[error("cannot run {program}")]
     Run {
@@ -37,7 +63,7 @@ pub enum BuildError {
         /// Why.
         source: io::Error,
     },
-    /// The manifest does not describe one library crate.
+    /// The manifest does not describe a plugin.
     #[error("{} cannot be built as a plugin: {reason}", manifest.display())]
     Manifest {
         /// The manifest.

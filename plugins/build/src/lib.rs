@@ -1,4 +1,6 @@
-//! Builds a guest crate into a WebAssembly component that `sluice` can load.
+//! Builds a guest into a WebAssembly component that `sluice` can load.
+//!
+//! [`build_project`] takes a folder with a project in Rust, Python or JavaScript. The rest of this page is about Rust.
 //!
 //! A guest crate is an ordinary library; nothing in its manifest is special. [`build_component`] compiles it for
 //! `wasm32-unknown-unknown` as a `cdylib`, turns the core module into a component, and adds the custom section
@@ -11,7 +13,12 @@
 mod cargo;
 mod encode;
 mod error;
+mod javascript;
+mod project;
+mod python;
+mod run;
 mod toolchain;
+mod wit;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -20,6 +27,7 @@ use sha2::{Digest, Sha256};
 
 pub use encode::{PLUGIN_SECTION, PluginInfo, plugin_info};
 pub use error::BuildError;
+pub use project::{BuiltProject, Language, build_project};
 pub use toolchain::{TARGET, Toolchain, ensure_toolchain, find_toolchain};
 
 /// What the compiler should strive for.
@@ -120,7 +128,7 @@ pub fn build_component_with(toolchain: &Toolchain, request: &BuildRequest) -> Re
     })
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, BuildError> {
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, BuildError> {
     std::fs::read(path).map_err(|source| BuildError::File {
         path: path.to_owned(),
         source,
@@ -128,7 +136,7 @@ fn read(path: &Path) -> Result<Vec<u8>, BuildError> {
 }
 
 /// Replaces the file in one step, so that a reader never sees half of it, and leaves an equal one (and its time) alone.
-fn write_if_changed(folder: &Path, path: &Path, bytes: &[u8]) -> Result<(), BuildError> {
+pub(crate) fn write_if_changed(folder: &Path, path: &Path, bytes: &[u8]) -> Result<(), BuildError> {
     let at = |source| BuildError::File {
         path: path.to_owned(),
         source,
@@ -143,6 +151,6 @@ fn write_if_changed(folder: &Path, path: &Path, bytes: &[u8]) -> Result<(), Buil
     Ok(())
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
