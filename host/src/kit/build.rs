@@ -1,10 +1,10 @@
 //! `plugin build`: from a project's folder to a component beside it.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sluice_component_build::{
-    BuildError, BuildRequest, Built, Toolchain, build_component_with, find_toolchain, plugin_info,
+    BuildError, BuildRequest, Toolchain, build_component_with, build_project, find_toolchain, plugin_info,
 };
 
 use super::error::KitError;
@@ -38,6 +38,7 @@ pub(crate) struct BuiltPlugin {
 /// # Errors
 /// When the folder is no project, there is no compiler, or the project does not compile.
 pub(crate) fn build(building: &Building, tell: &mut dyn FnMut(&str)) -> Result<BuiltPlugin, KitError> {
+    let started = Instant::now();
     let dir = &building.dir;
     let language = Language::of(dir).ok_or_else(|| {
         KitError::file(
@@ -48,12 +49,11 @@ pub(crate) fn build(building: &Building, tell: &mut dyn FnMut(&str)) -> Result<B
     let target_dir = building.target_dir.clone().unwrap_or_else(|| dir.join("target/sluice"));
     let built = match language {
         Language::Rust => rust(dir, &target_dir, tell)?,
-        Language::Python | Language::JavaScript => {
-            return Err(KitError::file(dir, "this sluice builds projects in Rust alone"));
-        }
+        Language::Python | Language::JavaScript => build_project(dir, &target_dir, tell)?.path,
     };
-    let bytes = std::fs::read(&built.path).map_err(KitError::system("read", &built.path))?;
-    let info = plugin_info(&bytes).unwrap_or(built.info);
+    let bytes = std::fs::read(&built).map_err(KitError::system("read", &built))?;
+    let info = plugin_info(&bytes)
+        .ok_or_else(|| KitError::file(&built, "the component says neither its name nor its version"))?;
     let file = match &building.output {
         Some(file) => file.clone(),
         None => dir.join(format!("{}.wasm", info.name)),
@@ -65,11 +65,12 @@ pub(crate) fn build(building: &Building, tell: &mut dyn FnMut(&str)) -> Result<B
         bytes: bytes.len() as u64,
         sha256: crate::sha256::hex(&bytes),
         file,
-        elapsed: built.elapsed,
+        elapsed: started.elapsed(),
     })
 }
 
-fn rust(dir: &Path, target_dir: &Path, tell: &mut dyn FnMut(&str)) -> Result<Built, KitError> {
+/// Builds a crate; the component's path.
+fn rust(dir: &Path, target_dir: &Path, tell: &mut dyn FnMut(&str)) -> Result<PathBuf, KitError> {
     let toolchain = find_toolchain().map_err(|error| match error {
         BuildError::NoToolchain { looked } => KitError::NoCompiler { looked },
         BuildError::Run { program, .. } => KitError::NoCompiler {
@@ -90,7 +91,7 @@ fn rust(dir: &Path, target_dir: &Path, tell: &mut dyn FnMut(&str)) -> Result<Bui
         locked: false,
         ..BuildRequest::new(dir, target_dir)
     };
-    Ok(build_component_with(&toolchain, &request)?)
+    Ok(build_component_with(&toolchain, &request)?.path)
 }
 
 /// Replaces a file in one step: a stream that reloads it never sees half of it.

@@ -21,7 +21,7 @@ use super::sql_type::SqlType;
 use super::values;
 
 /// Rows with canaries.
-const ROWS: usize = 64;
+const ROWS: usize = 48;
 /// A shorter value may be there by chance.
 const MIN_WHOLE: usize = 8;
 /// Letters of a text that are a part of it.

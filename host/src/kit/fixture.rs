@@ -39,6 +39,8 @@ pub(crate) struct Fixture {
     /// Its rows, where it has any.
     pub(crate) rows: Option<RecordBatch>,
     pub(crate) expect: Expect,
+    /// Whether its table is tried on made-up rows, too.
+    pub(crate) properties: bool,
     /// `NAME.expected.csv` beside it.
     pub(crate) golden: PathBuf,
 }
@@ -81,6 +83,7 @@ struct Raw {
     batch_error: Option<String>,
     #[serde(default)]
     rejects: Vec<ExpectedReject>,
+    properties: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -164,6 +167,7 @@ impl Fixture {
             golden: file.with_file_name(format!("{name}.expected.csv")),
             setup,
             rows,
+            properties: raw.properties.unwrap_or(true),
             expect,
         })
     }

@@ -47,14 +47,12 @@ impl Language {
 
     /// The language of a project, by the file that its tools look for.
     pub(crate) fn of(dir: &Path) -> Option<Language> {
-        [
-            ("Cargo.toml", Language::Rust),
-            ("pyproject.toml", Language::Python),
-            ("package.json", Language::JavaScript),
-        ]
-        .into_iter()
-        .find(|(file, _)| dir.join(file).is_file())
-        .map(|(_, language)| language)
+        use sluice_component_build::Language as Built;
+        Some(match Built::of(dir)? {
+            Built::Rust => Language::Rust,
+            Built::Python => Language::Python,
+            Built::JavaScript => Language::JavaScript,
+        })
     }
 }
 

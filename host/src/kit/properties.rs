@@ -18,7 +18,7 @@ use crate::shape::{ColumnShape, Recorded};
 use crate::transform::{Chain, TransformError};
 
 /// Made-up rows of a chunk. Enough to cross bytes of a bitmap, few enough for a language runtime that starts slowly.
-const ROWS: usize = 100;
+const ROWS: usize = 40;
 /// Cells that are written out in a message at most.
 const TOLD: usize = 3;
 
