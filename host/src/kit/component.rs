@@ -2,13 +2,19 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
 use super::error::KitError;
 use super::fixture::Setup;
+use super::inspect;
 use crate::error::{Classify, ErrorKind};
 use crate::transform::{Chain, Engine, KeyRing, Registry, TransformError, TransformSpec, read_component};
+
+/// Memory and time of a chunk for a language runtime.
+const RUNTIME_MEMORY_BYTES: u64 = 512 << 20;
+const RUNTIME_DEADLINE: Duration = Duration::from_secs(60);
 
 /// A component's file, read once: everything that is said of it is said of these bytes.
 #[derive(Clone)]
@@ -94,6 +100,8 @@ impl Component {
 /// An engine with one component, in the sandbox that tables use.
 pub(crate) struct Workbench {
     pub(crate) component: Component,
+    /// It has a language runtime inside, which needs more than a plain component.
+    wasi: bool,
     engine: Arc<Engine>,
     dir: TempDir,
 }
@@ -118,7 +126,12 @@ impl Workbench {
             message: error.to_string(),
             kind: error.kind(),
         })?;
-        Ok(Workbench { component, engine, dir })
+        Ok(Workbench {
+            wasi: inspect::imports_wasi(&component.bytes),
+            component,
+            engine,
+            dir,
+        })
     }
 
     /// Opens the component for a table.
@@ -131,11 +144,15 @@ impl Workbench {
             // The lengths were checked when the fixture was read, and a table has no key twice.
             let _ = keys.insert(name, "test", secret.as_bytes().to_vec());
         }
-        let spec = TransformSpec {
+        let mut spec = TransformSpec {
             config: setup.config.clone(),
             keys: setup.keys.iter().map(|(name, _)| name.clone()).collect(),
             ..TransformSpec::new(&self.component.stem)
         };
+        if self.wasi {
+            spec.memory_bytes = spec.memory_bytes.max(RUNTIME_MEMORY_BYTES);
+            spec.deadline = spec.deadline.max(RUNTIME_DEADLINE);
+        }
         Chain::open(&self.engine, &setup.shape, &[spec], &keys, &setup.protect)
     }
 

@@ -114,6 +114,13 @@ pub(crate) fn grants(imports: &[String]) -> Vec<Grant> {
     GRANTS.iter().filter(|grant| asks(grant.capability)).cloned().collect()
 }
 
+/// Whether a component has a language runtime inside that asks for WASI.
+pub(crate) fn imports_wasi(bytes: &[u8]) -> bool {
+    grants(&Outline::read(bytes).imports)
+        .iter()
+        .any(|grant| grant.capability == "wasi")
+}
+
 /// Imports and exports, as far as the file can be read.
 #[derive(Debug)]
 struct Outline {
