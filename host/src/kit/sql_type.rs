@@ -85,9 +85,6 @@ impl SqlType {
             | "varbinary" | "float" | "vector" => 1,
             _ => 0,
         };
-        if arguments.len() > most {
-            return Err(format!("type `{text}` has more in its parentheses than `{name}` takes"));
-        }
         let mut parsed = SqlType {
             name: name.to_owned(),
             length: None,
@@ -125,6 +122,9 @@ impl SqlType {
             _ => {}
         }
         match parsed.declared().arrow() {
+            Some(_) if arguments.len() > most => {
+                Err(format!("type `{text}` has more in its parentheses than `{name}` takes"))
+            }
             Some(_) => Ok(parsed),
             None => {
                 let names = ALL.iter().filter_map(|declared| declared.split('(').next());
