@@ -95,6 +95,8 @@ pub(crate) fn component(
         // It takes the packages from there, and would take those of this machine's Python if there were nothing.
         .env("VIRTUAL_ENV", &packages)
         .env_remove("PYTHONPATH")
+        // Its trace would push what it says out of what an error shows.
+        .env("RUST_BACKTRACE", "0")
         .env_remove("PYTHONHOME")
         .current_dir(&work);
     output(command, &format!("componentize-py for {}", project.info.name))?;
@@ -223,26 +225,38 @@ fn packages(
 
 fn pip(programs: &Path) -> Command {
     let mut command = Command::new(programs.join("python"));
-    command.args(["-m", "pip", "--disable-pip-version-check", "--no-input", "--quiet"]);
+    // Not quiet: what it says about a network that is not there are warnings.
+    command.args([
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "--no-input",
+        "--retries",
+        "2",
+    ]);
     command
 }
 
-/// Copies the project without what tools leave in it.
+/// Copies the project without what tools leave in it, and without what is no part of the transform.
 fn copy(from: &Path, to: &Path, target_dir: &Path) -> Result<(), BuildError> {
-    const LEFT_OUT: [&str; 5] = ["target", "venv", "tests", "__pycache__", "node_modules"];
+    const LEFT_OUT: [&str; 4] = ["target", "venv", "tests", "node_modules"];
+    copy_but(from, to, &|path, name| {
+        path == target_dir || (path.parent() == Some(from) && (LEFT_OUT.contains(&name) || name.ends_with(".wasm")))
+    })
+}
+
+fn copy_but(from: &Path, to: &Path, is_left_out: &dyn Fn(&Path, &str) -> bool) -> Result<(), BuildError> {
     for entry in std::fs::read_dir(from).map_err(|error| at(from, error))? {
         let entry = entry.map_err(|error| at(from, error))?;
-        let (path, name) = (entry.path(), entry.file_name());
-        let left_out = name
-            .to_str()
-            .is_some_and(|name| name.starts_with('.') || LEFT_OUT.contains(&name) || name.ends_with(".wasm"));
-        if left_out || path == target_dir {
+        let (path, file) = (entry.path(), entry.file_name());
+        let name = file.to_string_lossy();
+        if name.starts_with('.') || name == "__pycache__" || is_left_out(&path, &name) {
             continue;
         }
-        let copied = to.join(&name);
+        let copied = to.join(&file);
         if path.is_dir() {
             std::fs::create_dir_all(&copied).map_err(|error| at(&copied, error))?;
-            copy(&path, &copied, target_dir)?;
+            copy_but(&path, &copied, is_left_out)?;
         } else {
             std::fs::copy(&path, &copied).map_err(|error| at(&path, error))?;
         }
@@ -323,6 +337,7 @@ mod tests {
             "target/d.py",
             "pkg/__pycache__/e.pyc",
             "x.wasm",
+            "pkg/tests/f.py",
         ] {
             write(&from.join(file), b"1").unwrap();
         }
@@ -336,6 +351,7 @@ mod tests {
             ("target", false),
             ("pkg/__pycache__", false),
             ("x.wasm", false),
+            ("pkg/tests/f.py", true),
         ] {
             assert_eq!(to.join(file).exists(), there, "{file}");
         }

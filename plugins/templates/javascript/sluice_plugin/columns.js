@@ -4,6 +4,7 @@ import { Decimal, Timestamp } from './values.js';
 
 const DAY_MS = 86_400_000;
 const LARGEST_OFFSET = 2 ** 31 - 1;
+const LARGEST_TEXT = 2 ** 28;
 const ENCODER = new TextEncoder();
 const DECODER = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -126,8 +127,8 @@ function isNull(value) {
 function write(dataType, rows, validity, each) {
   const kind = dataType.name;
   if (kind === 'string' || kind === 'binary') {
-    const bytes = kind === 'string' ? utf8 : (value) => expect(value instanceof Uint8Array) && value;
-    return joined(rows, validity, each, bytes);
+    if (kind === 'binary') return joined(rows, validity, each, (value) => expect(value instanceof Uint8Array) && value);
+    return ascii(rows, validity, each) ?? joined(rows, validity, each, utf8);
   }
   if (kind === 'boolean') {
     const bits = new Uint8Array(Math.ceil(rows / 8));
@@ -155,6 +156,26 @@ function write(dataType, rows, validity, each) {
     numbers[row] = number(value);
   });
   return fixed(validity, numbers);
+}
+
+/** Texts whose characters are all one byte are encoded at once; `null` where they are not. */
+function ascii(rows, validity, each) {
+  const offsets = new Int32Array(rows + 1);
+  const texts = new Array(rows).fill('');
+  each((row, value) => {
+    expect(typeof value === 'string');
+    texts[row] = value;
+  });
+  let length = 0;
+  for (let row = 0; row < rows; row += 1) {
+    length += texts[row].length;
+    if (length > LARGEST_OFFSET) return null;
+    offsets[row + 1] = length;
+  }
+  // A text that JavaScript cannot hold takes the other way.
+  if (length > LARGEST_TEXT) return null;
+  const values = ENCODER.encode(texts.join(''));
+  return values.length === length ? new RawColumn(validity, offsets, values) : null;
 }
 
 function joined(rows, validity, each, bytes) {

@@ -41,7 +41,7 @@ export function exported(Transform) {
       try {
         if (opened === null) throw new ApplyError('not-opened', 'apply was called before open');
         const raw = batch.columns.map(toColumn);
-        return applyTransform(opened, batch.rows, batch.operations, raw);
+        return applyTransform(opened, batch.rows, own(Uint8Array, batch.operations), raw);
       } catch (error) {
         throw applyError(error);
       }
@@ -75,8 +75,14 @@ function fromPlan({ outputs, reads }) {
   };
 }
 
+/** The bindings live in a realm of their own: to `instanceof` of the transform, their arrays would be strangers. */
+function own(array, foreign) {
+  return new array(foreign.buffer, foreign.byteOffset, foreign.length);
+}
+
 function toColumn({ validity, offsets, values }) {
-  return new RawColumn(validity ?? undefined, offsets, values);
+  const bits = validity === undefined || validity === null ? undefined : own(Uint8Array, validity);
+  return new RawColumn(bits, own(Int32Array, offsets), own(Uint8Array, values));
 }
 
 function openError(Transform, error) {
@@ -133,7 +139,8 @@ function inTable(table, column, call) {
 }
 
 setBackend({
-  hmacSha256: (key, context, rows, column) => withKey(key, () => keyed.hmacSha256(key, context, rows, column)),
+  hmacSha256: (key, context, rows, column) =>
+    withKey(key, () => own(Uint8Array, keyed.hmacSha256(key, context, rows, column))),
   ff1Encrypt: (key, tweak, alphabet, rows, column) =>
     withKey(key, () => {
       const { values, status } = keyed.ff1Encrypt(key, tweak, alphabet, rows, column);
