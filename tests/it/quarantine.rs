@@ -287,7 +287,7 @@ fn events(project: &Project) -> Vec<String> {
 async fn a_retry_brings_what_can_be_transformed_now_to_bronze_once() {
     let (server, mut project) = with_one_in_quarantine().await;
     let listed = project.run("quarantine", &["list"]).ok();
-    assert!(listed.stdout.contains("1 rows in quarantine"), "{}", listed.stdout);
+    assert!(listed.stdout.contains("1 row in quarantine"), "{}", listed.stdout);
     assert!(listed.stdout.contains("trap  column -"), "{}", listed.stdout);
     let row = project
         .run("quarantine", &["list", "--json"])
@@ -388,7 +388,7 @@ async fn what_cleanup_took_stays_in_quarantine_and_is_told() {
     assert!(
         run.warnings()
             .concat()
-            .contains("1 rows in quarantine are no longer in the change table"),
+            .contains("1 of the rows in quarantine are no longer in the change table"),
         "{:?}",
         run.warnings()
     );

@@ -88,6 +88,7 @@ async fn list(config: &ConfigArgs, args: ListArgs) -> Result<(), Failure> {
         }
         match open.len() {
             0 => say!("{}: no rows in quarantine", table.capture_instance),
+            1 => say!("{}: 1 row in quarantine ({location})", table.capture_instance),
             rows => say!("{}: {rows} rows in quarantine ({location})", table.capture_instance),
         }
         match args.rows {

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use crate::batch::{Chunk, CommitTimes};
 use crate::checkpoint::{PlannedBatch, Retry};
 use crate::facts::FactsRow;
+use crate::failpoint;
 use crate::identity::BatchId;
 use crate::lake::{CommitOutcome, LakeError, StagedFiles};
 use crate::lsn::{Lsn, Offset};
@@ -58,7 +59,7 @@ impl OpenTable {
         }
         if gone > 0 {
             self.warn(format!(
-                "{gone} rows in quarantine are no longer in the change table (cleanup took them, or their capture instance is \
+                "{gone} of the rows in quarantine are no longer in the change table (cleanup took them, or their capture instance is \
                  gone): they cannot be read again, and stay in quarantine as the record of what bronze lacks"
             ));
         }
@@ -204,6 +205,7 @@ impl OpenTable {
         let mut staged = staged;
         staged.finish().await?;
         self.quarantine.lock().await.put(at, rows).await?;
+        failpoint::pass(failpoint::AFTER_QUARANTINE);
         let facts = self.facts_row(planned, &tally, stats, Seen::default(), timing);
         let facts = FactsRow {
             // They were counted when they went into quarantine.

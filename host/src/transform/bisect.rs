@@ -65,6 +65,7 @@ impl Step {
                     parts.reject(&range, &fault, self.nothing(&part));
                     if parts.rejects.len() as u64 > most {
                         return Err(Fault::TooMany {
+                            rows: parts.rejects.len() as u64,
                             most,
                             first: Some(Box::new(fault)),
                         }

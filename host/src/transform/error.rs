@@ -234,11 +234,14 @@ pub enum Fault {
     },
     /// It cannot transform more rows than may go into quarantine.
     #[error(
-        "more than {most} rows cannot be transformed, {}; mend the component or its configuration, or raise `max_quarantined`",
+        "rows that cannot be transformed: {rows} of one chunk, and `max_quarantined` leaves room for {most}; {}. mend the \
+         component or its configuration, or raise `max_quarantined`",
         first_of(first.as_deref())
     )]
     TooMany {
-        /// The limit.
+        /// How many, as far as the chunk was gone through.
+        rows: u64,
+        /// How many more might be.
         most: u64,
         /// Why the first of them cannot.
         first: Option<Box<Fault>>,
@@ -392,7 +395,7 @@ fn others(count: usize) -> String {
 
 fn first_of(fault: Option<&Fault>) -> String {
     match fault {
-        Some(fault) => format!("the first because of this: {fault}"),
+        Some(fault) => format!("of one of them, {fault}"),
         None => "each for a reason of its own".to_owned(),
     }
 }

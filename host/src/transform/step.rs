@@ -230,7 +230,12 @@ impl Step {
             let first = rejects
                 .first()
                 .map(|reject| Box::new(self.rejected(chunk, reject, rejects.len())));
-            return Err(Fault::TooMany { most, first }.into());
+            return Err(Fault::TooMany {
+                rows: rejects.len() as u64,
+                most,
+                first,
+            }
+            .into());
         }
         let rejected = rejects
             .iter()

@@ -185,7 +185,8 @@ fn a_component_that_fails_on_too_many_rows_stops_before_it_is_asked_for_each() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("more than 3 rows cannot be transformed, the first because of this: the component trapped"),
+        error
+            .contains("4 of one chunk, and `max_quarantined` leaves room for 3; of one of them, the component trapped"),
         "{error}"
     );
     assert!(error.contains("max_quarantined"), "{error}");

@@ -108,7 +108,11 @@ fn round_trip(batch: &RecordBatch) {
             _ => Arc::clone(written),
         };
         assert_eq!(field.data_type(), written.data_type(), "{}", field.name());
-        assert!(read.as_ref() == written.as_ref(), "{}: {read:?} is not {written:?}", field.name());
+        assert!(
+            read.as_ref() == written.as_ref(),
+            "{}: {read:?} is not {written:?}",
+            field.name()
+        );
     }
 }
 
