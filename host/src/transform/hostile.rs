@@ -66,7 +66,13 @@ pub fn accept(input: &RecordBatch, plan: &wit::Plan, outcome: wit::Outcome) -> R
         .collect();
     let mut chunk = Chunk::new(input, &inputs).map_err(Refusal::Chunk)?;
     let operations = chunk.operations().map_err(Refusal::Chunk)?;
-    let plan = Plan::new(plan, &inputs)?;
+    // Every key that a plan names is granted here: which are is not the answer's to say.
+    let named = plan.outputs.iter().filter_map(|output| match &output.source {
+        wit::OutputSource::Computed(field) => Some(&field.keys),
+        wit::OutputSource::Pass(_) => None,
+    });
+    let granted = named.flatten().map(|key| (key.clone(), String::new())).collect();
+    let plan = Plan::new(plan, &inputs, &granted)?;
     plan.check_names()?;
 
     let names: Vec<&str> = inputs

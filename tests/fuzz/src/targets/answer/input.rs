@@ -131,6 +131,7 @@ fn plan(bytes: &mut Unstructured<'_>) -> Result<wit::Plan> {
                     data_type: data_type(bytes)?,
                     nullable: bytes.ratio(3, 4)?,
                     sources: columns(bytes)?,
+                    keys: Vec::new(),
                     how: (*bytes.choose(&PIECES)?).to_owned(),
                 }),
                 false => wit::OutputSource::Pass(column_name(bytes)?),
