@@ -151,7 +151,7 @@ fn tool(work: &Path, say: &mut dyn FnMut(&str)) -> Result<PathBuf, BuildError> {
     let programs = environment.join(if cfg!(windows) { "Scripts" } else { "bin" });
     once(&environment, REQUIREMENTS, || {
         say(&format!(
-            "fetching componentize-py into {} (once; about 40 MB)",
+            "fetching componentize-py into {} (once; about 70 MB on disk)",
             environment.display()
         ));
         let python = if cfg!(windows) { "python" } else { "python3" };

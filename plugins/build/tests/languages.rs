@@ -2,6 +2,8 @@
 //!
 //! Where a language is not installed, or a registry is out of reach, a test says so and ends: what it would show needs them.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
