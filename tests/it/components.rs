@@ -167,12 +167,6 @@ async fn whatever_a_component_does_wrong_nothing_of_its_batch_is_written() {
         ("reject-with-value", "", plain, "rejected with code `invalid-code`"),
         ("reject", "", plain, "column `v`, row 0 of the chunk (LSN 0x"),
         (
-            "split-update",
-            "",
-            plain,
-            "it drops one of the two rows of the update in rows 3 and 4",
-        ),
-        (
             "short-dropped",
             "",
             plain,
@@ -405,7 +399,24 @@ async fn well_behaved_components_work_and_are_in_the_provenance() {
         .map(|byte| format!("{byte:02x}"))
         .collect();
     assert_eq!(metadata["transform"][0]["sha256"], digest.as_str());
-    assert_eq!(metadata["transform"][0]["wit"], "0.1.0");
+    assert_eq!(metadata["transform"][0]["wit"], "0.2.0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_of_which_the_row_before_is_dropped_is_an_insert_in_bronze() {
+    let server = server().await;
+    let project = project(&server, "badguest", "{ behave = \"split-update\" }", "");
+    project.plugin("badguest", &component("badguest"));
+    let run = project.once().ok();
+    let table = run.table("dbo_guarded");
+    let counts = ["rows", "inserts", "updates", "deletes"];
+    assert_eq!(counts.map(|name| table[name].as_i64()), [4, 4, 0, 0].map(Some));
+    let order = ["_start_lsn", "_command_id", "_seqval"];
+    let rows = rows_of(&project.bronze("dbo_guarded"), &order).expect("rows");
+    assert_eq!(rows.numbers("_operation"), [2, 2, 2, 2]);
+    assert_eq!(rows.texts("v").last(), Some(&Some("x".to_owned())));
+    let facts = rows_of(&project.lake().join("ops/ingestion_facts"), &["app_id", "batch_id"]).expect("facts");
+    assert!(facts.texts("rows_filtered").contains(&Some("1".to_owned())));
 }
 
 #[tokio::test(flavor = "multi_thread")]

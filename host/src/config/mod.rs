@@ -457,11 +457,31 @@ control_table = "lake/ops/table_finalization"
     fn what_is_not_supported_yet_is_said_and_not_ignored() {
         let error = parse("[[table]]\ncapture_instance = \"a\"\non_data_loss = \"resnapshot\"\n").unwrap_err();
         assert!(error.contains("on_data_loss"), "{error}");
-        let error = parse(
-            "[[table]]\ncapture_instance = \"a\"\n[[table.transform]]\nplugin = \"mask\"\non_error = \"quarantine\"\n",
-        )
-        .unwrap_err();
-        assert!(error.contains("on_error"), "{error}");
+    }
+
+    #[test]
+    fn what_may_go_into_quarantine_is_rows_or_a_share_of_the_batch() {
+        use crate::transform::OnError;
+        let table = "[[table]]\ncapture_instance = \"a\"\n";
+        let of = |lines: &str| parse(&format!("{table}{lines}")).map(|settings| settings.tables[0].max_quarantined);
+        assert_eq!(of(""), Ok(MaxQuarantined::Rows(1000)));
+        assert_eq!(of("max_quarantined = 0\n"), Ok(MaxQuarantined::Rows(0)));
+        assert_eq!(of("max_quarantined = \"0.5%\"\n"), Ok(MaxQuarantined::Percent(0.5)));
+        for wrong in ["-1", "\"5\"", "\"101%\"", "\"x%\"", "\"NaN%\"", "1.5", "true"] {
+            let error = of(&format!("max_quarantined = {wrong}\n")).unwrap_err();
+            assert!(
+                error.contains("table[1].max_quarantined must be a number of rows"),
+                "{error}"
+            );
+        }
+        let transform = |on_error: &str| {
+            let lines = format!("{table}[[table.transform]]\nplugin = \"mask\"\n{on_error}");
+            parse(&lines).map(|settings| settings.tables[0].transforms[0].on_error)
+        };
+        assert_eq!(transform(""), Ok(OnError::Fail));
+        assert_eq!(transform("on_error = \"quarantine\"\n"), Ok(OnError::Quarantine));
+        let error = transform("on_error = \"skip\"\n").unwrap_err();
+        assert!(error.contains("on_error must be \"fail\" or \"quarantine\""), "{error}");
     }
 
     #[test]

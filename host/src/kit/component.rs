@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -10,11 +9,9 @@ use super::error::KitError;
 use super::fixture::Setup;
 use super::inspect;
 use crate::error::{Classify, ErrorKind};
-use crate::transform::{Chain, Engine, KeyRing, Registry, TransformError, TransformSpec, read_component};
-
-/// Memory and time of a chunk for a language runtime.
-const RUNTIME_MEMORY_BYTES: u64 = 512 << 20;
-const RUNTIME_DEADLINE: Duration = Duration::from_secs(60);
+use crate::transform::{
+    CacheSettings, Chain, Engine, KeyRing, Limits, Lookups, Registry, TransformError, TransformSpec, read_component,
+};
 
 /// A component's file, read once: everything that is said of it is said of these bytes.
 #[derive(Clone)]
@@ -97,6 +94,11 @@ impl Component {
     }
 }
 
+/// With the user's cache: a language runtime takes minutes to compile.
+fn engine(dir: &Path, lookups: Lookups) -> Result<Arc<Engine>, TransformError> {
+    Engine::with(Some(dir.to_owned()), &[], lookups, CacheSettings::User)
+}
+
 /// An engine with one component, in the sandbox that tables use.
 pub(crate) struct Workbench {
     pub(crate) component: Component,
@@ -122,7 +124,7 @@ impl Workbench {
         let dir = tempfile::tempdir().map_err(system)?;
         let file = dir.path().join(format!("{}.wasm", component.stem));
         std::fs::write(&file, &component.bytes).map_err(system)?;
-        let engine = Engine::new(Some(dir.path().to_owned()), &[]).map_err(|error| KitError::Refused {
+        let engine = engine(dir.path(), Lookups::default()).map_err(|error| KitError::Refused {
             message: error.to_string(),
             kind: error.kind(),
         })?;
@@ -147,13 +149,21 @@ impl Workbench {
         let mut spec = TransformSpec {
             config: setup.config.clone(),
             keys: setup.keys.iter().map(|(name, _)| name.clone()).collect(),
+            lookups: setup.lookups.iter().map(|(name, _)| name.clone()).collect(),
+            wasi: self.wasi,
             ..TransformSpec::new(&self.component.stem)
         };
         if self.wasi {
-            spec.memory_bytes = spec.memory_bytes.max(RUNTIME_MEMORY_BYTES);
-            spec.deadline = spec.deadline.max(RUNTIME_DEADLINE);
+            let limits = Limits::with_wasi();
+            spec.memory_bytes = limits.memory_bytes;
+            spec.deadline = limits.deadline;
         }
-        Chain::open(&self.engine, &setup.shape, &[spec], &keys, &setup.protect)
+        // Reference tables belong to an engine, and each fixture has its own.
+        let engine = match setup.lookups.is_empty() {
+            true => Arc::clone(&self.engine),
+            false => engine(self.dir.path(), Lookups::new(setup.lookups.iter().cloned()))?,
+        };
+        Chain::open(&engine, &setup.shape, &[spec], &keys, &setup.protect)
     }
 
     /// What an error says, with the component's own file in place of the bench's copy.

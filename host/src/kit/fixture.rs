@@ -1,5 +1,6 @@
 //! A fixture: a table, a configuration, rows, and what is to come out. `docs/reference/plugin-kit.md` has the format.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
@@ -25,6 +26,8 @@ pub(crate) struct Setup {
     pub(crate) config: Value,
     /// Names and test secrets.
     pub(crate) keys: Vec<(String, String)>,
+    /// Names and files of reference tables.
+    pub(crate) lookups: Vec<(String, PathBuf)>,
     pub(crate) protect: Vec<String>,
     /// Columns of which the output may show a part.
     pub(crate) shows: Vec<String>,
@@ -73,6 +76,8 @@ struct Raw {
     config: Option<toml::Value>,
     #[serde(default)]
     keys: toml::Table,
+    #[serde(default)]
+    lookups: BTreeMap<String, PathBuf>,
     #[serde(default)]
     protect: Vec<String>,
     #[serde(default)]
@@ -149,6 +154,11 @@ impl Fixture {
         };
         let setup = Setup {
             keys: keys(&raw.keys).map_err(wrong)?,
+            lookups: raw
+                .lookups
+                .iter()
+                .map(|(name, path)| (name.clone(), file.with_file_name(path)))
+                .collect(),
             shows: columns_of(&shape, "shows", &raw.shows).map_err(wrong)?,
             protect: columns_of(&shape, "protect", &raw.protect).map_err(wrong)?,
             shape,

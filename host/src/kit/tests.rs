@@ -327,7 +327,7 @@ fn a_component_is_inspected_even_when_it_is_refused() {
     let mask = find("mask");
     assert_eq!(
         (mask.name.as_str(), mask.kind, mask.refused.as_deref()),
-        ("mask", "component", None)
+        ("sluice-mask", "component", None)
     );
     assert_eq!(mask.version.as_deref(), Some(env!("CARGO_PKG_VERSION")));
     let wit = mask.wit.unwrap();

@@ -119,6 +119,7 @@ impl Setup {
             types: std::iter::once(id).chain(types).collect(),
             config,
             keys: Vec::new(),
+            lookups: Vec::new(),
             protect: Vec::new(),
             shows: Vec::new(),
         })

@@ -20,7 +20,7 @@ struct Package {
     only_tests: bool,
 }
 
-const PACKAGES: [Package; 5] = [
+const PACKAGES: [Package; 7] = [
     Package {
         name: "gcc",
         probe: ("cc", &["--version"]),
@@ -45,6 +45,17 @@ const PACKAGES: [Package; 5] = [
     Package {
         name: "python3-venv",
         probe: ("python3", &["-c", "import venv, ensurepip"]),
+        only_tests: true,
+    },
+    // Plugins in JavaScript are built and tested with it.
+    Package {
+        name: "nodejs",
+        probe: ("node", &["--version"]),
+        only_tests: true,
+    },
+    Package {
+        name: "npm",
+        probe: ("npm", &["--version"]),
         only_tests: true,
     },
 ];

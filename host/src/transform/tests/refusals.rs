@@ -103,10 +103,6 @@ fn answers_that_are_none_are_refused() {
         ("too-many-columns", "1 computed columns are expected and 2 came"),
         ("too-few-columns", "1 computed columns are expected and 0 came"),
         ("reject-beyond", "it rejects a row beyond the batch's 4"),
-        (
-            "split-update",
-            "it drops one of the two rows of the update in rows 1 and 2",
-        ),
         ("short-dropped", "the bitmap of dropped rows has 0 bytes instead of 1"),
         (
             "unknown-column",

@@ -19,6 +19,7 @@ const CHAINS: &str = "host/src/transform/tests/chains.rs";
 const COMPONENTS: &str = "host/src/transform/tests/components.rs";
 const ISOLATION: &str = "host/src/transform/tests/isolation.rs";
 const MISBEHAVIOUR: &str = "host/src/transform/tests/misbehaviour.rs";
+const QUARANTINE: &str = "host/src/transform/tests/quarantine.rs";
 const REFUSALS: &str = "host/src/transform/tests/refusals.rs";
 const WRITTEN: &str = "tests/it/components.rs";
 
@@ -99,8 +100,11 @@ impl Behave {
             | Behave::TooManyColumns
             | Behave::TooFewColumns
             | Behave::RejectBeyond
-            | Behave::SplitUpdate
             | Behave::ShortDropped => (REFUSALS, "answers_that_are_none_are_refused"),
+            Behave::SplitUpdate => (
+                QUARANTINE,
+                "an_update_that_crosses_a_filter_becomes_a_delete_or_an_insert",
+            ),
             Behave::LongDropped
             | Behave::LongValidity
             | Behave::WideNumbers
