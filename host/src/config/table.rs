@@ -105,6 +105,8 @@ pub struct TableSettings {
     pub on_transform_change: OnTransformChange,
     /// Rows of a batch that may go into quarantine.
     pub max_quarantined: MaxQuarantined,
+    /// How long rows of quarantine are kept that are no longer open; `None`: for ever.
+    pub quarantine_retention: Option<Duration>,
     /// Columns that may not pass untouched.
     pub protect: Vec<String>,
     /// Which rows are looked through for their values.
@@ -211,6 +213,7 @@ struct Shared {
     idle_interval: Option<Duration>,
     on_transform_change: Option<OnTransformChange>,
     max_quarantined: Option<MaxQuarantined>,
+    quarantine_retention: Option<Duration>,
     leak_check: Option<LeakCheck>,
     reading: Reading,
 }
@@ -249,6 +252,7 @@ impl Shared {
                 ],
             )?,
             max_quarantined: parse_max_quarantined(section)?,
+            quarantine_retention: section.duration("quarantine_retention", DAY..=36_500 * DAY)?,
             leak_check: one_of(
                 section,
                 "leak_check",
@@ -380,6 +384,11 @@ fn parse_table(
             MaxQuarantined::Rows(1000),
         ),
         leak_check: pick.value("leak_check", own.leak_check, defaults.leak_check, LeakCheck::Full),
+        quarantine_retention: pick.optional(
+            "quarantine_retention",
+            own.quarantine_retention,
+            &defaults.quarantine_retention,
+        ),
         reading: own.reading.pick(&defaults.reading, &mut pick),
         columns,
         protect,

@@ -6,9 +6,10 @@
 //! `<app_id>#quarantine` = batch × 1000 + attempt. If bronze never takes that attempt, they count for nothing: the
 //! stream appends one row with state `void` for the attempt as soon as it knows. So nothing is ever rewritten, and
 //! whoever reads the table needs nothing else: a row is open when its attempt is not void and no row with state
-//! `retried`, of an attempt that is not void, names the same change after it.
+//! `retried`, of an attempt that is not void, names the same change after it. Only `quarantine_retention` removes rows.
 
 mod columns;
+mod retention;
 mod row;
 #[cfg(test)]
 mod tests;

@@ -118,6 +118,55 @@ async fn an_attempt_is_written_once_and_none_after_a_later_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_old_goes_and_what_is_open_stays() {
+    use RowState::{Open, Retried};
+    let folder = tempfile::tempdir().unwrap();
+    let mut table = QuarantineTable::open_or_create(&place(folder.path()), &app())
+        .await
+        .unwrap();
+    let timed = |seconds: i64, row: QuarantineRow| QuarantineRow {
+        quarantined_at: Some(UtcMicros(seconds * 1_000_000)),
+        ..row
+    };
+    // `a` is out of quarantine for long, `b` since a moment ago, `c` is open, and `d` was void.
+    let first = ["a", "b", "c"].map(|lsn| timed(1, row(at(1, 0), lsn, Open)));
+    table.put(at(1, 0), &first).await.unwrap();
+    table
+        .put(at(2, 0), &[timed(1, row(at(2, 0), "d", Open))])
+        .await
+        .unwrap();
+    table.void(&[at(2, 0)].into()).await.unwrap();
+    table
+        .put(at(3, 0), &[timed(2, row(at(3, 0), "a", Retried))])
+        .await
+        .unwrap();
+    table
+        .put(at(4, 0), &[timed(9, row(at(4, 0), "b", Retried))])
+        .await
+        .unwrap();
+    let removed = table.remove_before(UtcMicros(5_000_000)).await.unwrap();
+    // Both of `a`, and `d` with what voids it.
+    assert_eq!(removed, 4);
+    let left = table.rows().await.unwrap();
+    let lsns: Vec<_> = left.iter().filter_map(|row| row.start_lsn.as_deref()).collect();
+    assert_eq!(lsns, ["b", "c", "b"]);
+    assert_eq!(open(&left), ["c"]);
+    // Its number is known still, and there is nothing more to remove.
+    assert_eq!(table.newest().await.unwrap(), Some(at(4, 0)));
+    assert_eq!(table.remove_before(UtcMicros(5_000_000)).await.unwrap(), 0);
+    let other = AppId("other".to_owned());
+    let mut others = QuarantineTable::open(&place(folder.path()), &other)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        others.remove_before(UtcMicros(i64::MAX)).await.unwrap(),
+        0,
+        "rows of another stream stay"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_table_of_another_kind_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().display().to_string();

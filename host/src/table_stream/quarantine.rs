@@ -99,6 +99,15 @@ impl Quarantine {
             open: 0,
         };
         quarantine.look().await?;
+        if let (Some(retention), Some(table)) = (settings.quarantine_retention, &mut quarantine.table) {
+            let cutoff = UtcMicros::now().0 - i64::try_from(retention.as_micros()).unwrap_or(i64::MAX);
+            let removed = table.remove_before(UtcMicros(cutoff)).await?;
+            tracing::debug!(
+                table = quarantine.location,
+                removed,
+                "rows of quarantine that are older than their retention"
+            );
+        }
         Ok(quarantine)
     }
 
