@@ -41,6 +41,7 @@ pub fn planned(n: i64, attempt: u32) -> PlannedBatch {
         clock_zone: None,
         repeated_hours: Default::default(),
         retry: None,
+        bounds: None,
         events: Vec::new(),
         source: None,
         chain: "none".into(),

@@ -8,6 +8,10 @@
 //! whoever reads the table needs nothing else: a row is open when its attempt is not void and no row with state
 //! `retried`, of an attempt that is not void, names the same change after it. Only `quarantine_retention` removes rows.
 
+//!
+//! Each write has the owner's fencing number (`<app_id>#owner`, as in bronze). A process that takes a stream over under a lease claims
+//! it here before it looks for attempts to void, so that what a process writes that slept meanwhile is refused, or seen.
+
 mod columns;
 mod retention;
 mod row;
@@ -20,7 +24,7 @@ use deltalake::kernel::{Action, Add};
 use deltalake::protocol::{DeltaOperation, SaveMode};
 
 use columns::{columns, record_batch, rows_of};
-pub use row::{QuarantineRow, RowState, open_rows};
+pub use row::{Change, QuarantineRow, RowState, open_rows};
 
 use crate::checkpoint::ATTEMPTS;
 use crate::failpoint;
@@ -111,7 +115,7 @@ impl QuarantineTable {
     }
 
     async fn of(mut log: DeltaLog, app_id: &AppId) -> Result<QuarantineTable, LakeError> {
-        log.follow(&[txn_id(app_id)]).await?;
+        log.follow(&[txn_id(app_id), owner_id(app_id)]).await?;
         Ok(QuarantineTable {
             layout: Layout::new(log.name(), columns().into()),
             log,
@@ -130,6 +134,26 @@ impl QuarantineTable {
         Ok(recorded(&self.log, &self.app_id))
     }
 
+    /// The version of the table as of the last look at it.
+    pub fn version(&self) -> u64 {
+        self.log.version()
+    }
+
+    /// Takes the table over: whoever has a lower fencing number cannot write to it any more.
+    ///
+    /// # Errors
+    /// With kind `state` when another process has a higher number.
+    pub async fn claim(&mut self, fencing: i64) -> Result<(), LakeError> {
+        let mut claim = Append {
+            layout: &self.layout,
+            app_id: &self.app_id,
+            fencing,
+            what: What::Claim,
+            staged: None,
+        };
+        commit(&mut self.log, &mut claim).await.map(|_| ())
+    }
+
     /// All rows of the stream, as of the last look at the table, in the order in which they were written.
     pub async fn rows(&self) -> Result<Vec<QuarantineRow>, LakeError> {
         let (batches, _) = read_all(&self.log).await?;
@@ -140,13 +164,16 @@ impl QuarantineTable {
         Ok(rows)
     }
 
-    /// Writes the rows of an attempt, once.
-    pub async fn put(&mut self, at: AttemptAt, rows: &[QuarantineRow]) -> Result<Written, LakeError> {
+    /// Writes the rows of an attempt, once, under the fencing number of the stream's owner.
+    ///
+    /// # Errors
+    /// With kind `state` when another process has taken the stream over.
+    pub async fn put(&mut self, at: AttemptAt, rows: &[QuarantineRow], fencing: i64) -> Result<Written, LakeError> {
         let mut append = Append {
             layout: &self.layout,
             app_id: &self.app_id,
-            at: Some(at),
-            rows,
+            fencing,
+            what: What::Rows(at, rows),
             staged: None,
         };
         let outcome = commit(&mut self.log, &mut append).await;
@@ -154,13 +181,15 @@ impl QuarantineTable {
         self.discard_unless_committed(&outcome, staged).await;
         Ok(match outcome? {
             Ended::Committed(_) => Written::Now,
-            Ended::Settled(there) if there == at => Written::Before,
-            Ended::Settled(there) => Written::Passed(there),
+            Ended::Settled(there) => match there.filter(|there| *there > at) {
+                None => Written::Before,
+                Some(there) => Written::Passed(there),
+            },
         })
     }
 
     /// Says that attempts count for nothing. Whoever said so before, to say it twice does no harm.
-    pub async fn void(&mut self, attempts: &BTreeSet<AttemptAt>) -> Result<(), LakeError> {
+    pub async fn void(&mut self, attempts: &BTreeSet<AttemptAt>, fencing: i64) -> Result<(), LakeError> {
         let now = UtcMicros::now();
         let rows: Vec<QuarantineRow> = attempts
             .iter()
@@ -169,8 +198,8 @@ impl QuarantineTable {
         let mut append = Append {
             layout: &self.layout,
             app_id: &self.app_id,
-            at: None,
-            rows: &rows,
+            fencing,
+            what: What::Void(&rows),
             staged: None,
         };
         let outcome = commit(&mut self.log, &mut append).await;
@@ -190,35 +219,54 @@ impl QuarantineTable {
 struct Append<'a> {
     layout: &'a Layout,
     app_id: &'a AppId,
-    /// The attempt that the rows are of; none for rows about other attempts.
-    at: Option<AttemptAt>,
-    rows: &'a [QuarantineRow],
+    fencing: i64,
+    what: What<'a>,
     staged: Option<Add>,
 }
 
+/// What is to be committed.
+#[derive(Clone, Copy)]
+enum What<'a> {
+    /// The rows of an attempt.
+    Rows(AttemptAt, &'a [QuarantineRow]),
+    /// Rows about other attempts.
+    Void(&'a [QuarantineRow]),
+    /// Nothing but the fencing number.
+    Claim,
+}
+
 impl Propose for Append<'_> {
-    type Settled = AttemptAt;
+    type Settled = Option<AttemptAt>;
 
     const PUT: failpoint::Put = failpoint::Put::QUARANTINE;
 
-    async fn propose(&mut self, log: &mut DeltaLog) -> Result<Proposal<AttemptAt>, LakeError> {
-        if let (Some(at), Some(there)) = (self.at, recorded(log, self.app_id))
-            && there >= at
-        {
-            return Ok(Proposal::Settled(there));
+    async fn propose(&mut self, log: &mut DeltaLog) -> Result<Proposal<Option<AttemptAt>>, LakeError> {
+        let owner = owner_id(self.app_id);
+        let claimed = log.recorded(&owner).map(|recorded| recorded.version);
+        if let Some(recorded) = claimed.filter(|recorded| *recorded > self.fencing) {
+            return Err(LakeError::Fenced {
+                table: log.name().to_owned(),
+                app_id: self.app_id.0.clone(),
+                held: self.fencing,
+                recorded,
+            });
         }
-        let file = match self.staged.take() {
-            Some(file) => file,
-            None => write_one(log, self.layout, &record_batch(self.layout, self.rows)?).await?,
+        let there = recorded(log, self.app_id);
+        let (rows, at) = match self.what {
+            What::Rows(at, _) if there >= Some(at) => return Ok(Proposal::Settled(there)),
+            What::Claim if claimed == Some(self.fencing) => return Ok(Proposal::Settled(there)),
+            What::Rows(at, rows) => (rows, Some(at)),
+            What::Void(rows) => (rows, None),
+            What::Claim => (&[][..], None),
         };
-        self.staged = Some(file.clone());
+        if !rows.is_empty() && self.staged.is_none() {
+            self.staged = Some(write_one(log, self.layout, &record_batch(self.layout, rows)?).await?);
+        }
+        let mut txns = vec![txn(owner, self.fencing)];
+        txns.extend(at.map(|at| txn(txn_id(self.app_id), at.version())));
         Ok(Proposal::Commit(Box::new(Entry {
-            actions: vec![Action::Add(file)],
-            txns: self
-                .at
-                .map(|at| txn(txn_id(self.app_id), at.version()))
-                .into_iter()
-                .collect(),
+            actions: self.staged.iter().cloned().map(Action::Add).collect(),
+            txns,
             operation: DeltaOperation::Write {
                 mode: SaveMode::Append,
                 partition_by: None,
@@ -232,6 +280,10 @@ impl Propose for Append<'_> {
 fn recorded(log: &DeltaLog, app_id: &AppId) -> Option<AttemptAt> {
     let recorded = log.recorded(&txn_id(app_id))?;
     Some(AttemptAt::of_version(recorded.version))
+}
+
+fn owner_id(app_id: &AppId) -> String {
+    format!("{app_id}#owner")
 }
 
 fn txn_id(app_id: &AppId) -> String {

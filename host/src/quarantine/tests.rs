@@ -76,8 +76,8 @@ async fn rows_come_back_as_they_were_written() {
             ..row(at(3, 2), "b", RowState::Retried)
         },
     ];
-    assert_eq!(table.put(at(3, 2), &rows).await.unwrap(), Written::Now);
-    table.void(&[at(2, 0)].into()).await.unwrap();
+    assert_eq!(table.put(at(3, 2), &rows, 1).await.unwrap(), Written::Now);
+    table.void(&[at(2, 0)].into(), 1).await.unwrap();
     let mut again = QuarantineTable::open(&place, &app()).await.unwrap().unwrap();
     assert_eq!(again.newest().await.unwrap(), Some(at(3, 2)));
     let found = again.rows().await.unwrap();
@@ -99,22 +99,56 @@ async fn an_attempt_is_written_once_and_none_after_a_later_one() {
         .await
         .unwrap();
     let rows = [row(at(3, 1), "a", RowState::Open)];
-    assert_eq!(table.put(at(3, 1), &rows).await.unwrap(), Written::Now);
+    assert_eq!(table.put(at(3, 1), &rows, 1).await.unwrap(), Written::Now);
     for (attempt, written) in [
         (at(3, 1), Written::Before),
         (at(3, 0), Written::Passed(at(3, 1))),
         (at(2, 999), Written::Passed(at(3, 1))),
     ] {
-        assert_eq!(table.put(attempt, &rows).await.unwrap(), written);
+        assert_eq!(table.put(attempt, &rows, 1).await.unwrap(), written);
     }
     assert_eq!(table.rows().await.unwrap().len(), 1);
-    assert_eq!(table.put(at(4, 0), &rows).await.unwrap(), Written::Now);
+    assert_eq!(table.put(at(4, 0), &rows, 1).await.unwrap(), Written::Now);
     let files = std::fs::read_dir(place(folder.path())).unwrap();
     let parquet = files.filter(|entry| {
         let name = entry.as_ref().unwrap().file_name();
         name.to_string_lossy().ends_with(".parquet")
     });
     assert_eq!(parquet.count(), 2, "what was not committed is removed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_was_taken_over_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut sleeper = QuarantineTable::open_or_create(&place(folder.path()), &app())
+        .await
+        .unwrap();
+    let rows = [row(at(3, 0), "a", RowState::Open)];
+    let mut owner = QuarantineTable::open(&place(folder.path()), &app())
+        .await
+        .unwrap()
+        .unwrap();
+    owner.claim(2).await.unwrap();
+    owner.claim(2).await.unwrap();
+    for outcome in [
+        sleeper.put(at(3, 0), &rows, 1).await.map(|_| ()),
+        sleeper.void(&[at(2, 0)].into(), 1).await,
+        sleeper.claim(1).await,
+    ] {
+        assert_eq!(outcome.unwrap_err().kind(), ErrorKind::State);
+    }
+    assert_eq!(owner.newest().await.unwrap(), None);
+    assert_eq!(owner.put(at(3, 0), &rows, 2).await.unwrap(), Written::Now);
+    let log = std::fs::read_dir(folder.path().join("t__quarantine/_delta_log")).unwrap();
+    let entries = log.filter(|entry| {
+        entry
+            .as_ref()
+            .unwrap()
+            .path()
+            .extension()
+            .is_some_and(|end| end == "json")
+    });
+    assert_eq!(entries.count(), 3, "made, claimed once, and the rows");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -130,18 +164,18 @@ async fn what_is_old_goes_and_what_is_open_stays() {
     };
     // `a` is out of quarantine for long, `b` since a moment ago, `c` is open, and `d` was void.
     let first = ["a", "b", "c"].map(|lsn| timed(1, row(at(1, 0), lsn, Open)));
-    table.put(at(1, 0), &first).await.unwrap();
+    table.put(at(1, 0), &first, 1).await.unwrap();
     table
-        .put(at(2, 0), &[timed(1, row(at(2, 0), "d", Open))])
+        .put(at(2, 0), &[timed(1, row(at(2, 0), "d", Open))], 1)
         .await
         .unwrap();
-    table.void(&[at(2, 0)].into()).await.unwrap();
+    table.void(&[at(2, 0)].into(), 1).await.unwrap();
     table
-        .put(at(3, 0), &[timed(2, row(at(3, 0), "a", Retried))])
+        .put(at(3, 0), &[timed(2, row(at(3, 0), "a", Retried))], 1)
         .await
         .unwrap();
     table
-        .put(at(4, 0), &[timed(9, row(at(4, 0), "b", Retried))])
+        .put(at(4, 0), &[timed(9, row(at(4, 0), "b", Retried))], 1)
         .await
         .unwrap();
     let removed = table.remove_before(UtcMicros(5_000_000)).await.unwrap();

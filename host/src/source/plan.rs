@@ -223,6 +223,31 @@ pub async fn replay_times(
     })
 }
 
+/// The time of one commit, as a batch would have it that begins with it.
+pub async fn commit_time(
+    asker: &mut Asker,
+    instance: &CaptureInstance,
+    lsn: Lsn,
+    clock: Clock,
+) -> Result<Arc<CommitTimes>, SourceError> {
+    let commits = mapping::local_times(asker, lsn, lsn, None).await?;
+    let repeated = mapping::repeated(asker, clock, &commits).await?;
+    let times = mapping::in_utc(commits, clock, &repeated, None);
+    if times.last().is_some() {
+        return Ok(Arc::new(times));
+    }
+    let wanted = Wanted {
+        from: lsn,
+        to: lsn,
+        after: None,
+    };
+    wanted.check(instance, bounds::bounds(asker, instance).await?)?;
+    Err(SourceError::OtherHistory {
+        capture_instance: instance.clone(),
+        end: lsn,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -20,6 +20,7 @@ use crate::source::{
 };
 use crate::transform::{Chain, Together};
 
+use super::course::bounds;
 use super::open::{OpenTable, blocking};
 use super::publish::Committed;
 use super::quarantine::QuarantineLimit;
@@ -190,6 +191,7 @@ impl OpenTable {
             events: told.events,
             source: Some(told.seen),
             chain: self.chain.digest().to_owned(),
+            bounds: Some(bounds(&self.settings)),
             components: self
                 .chain
                 .component_bytes()

@@ -98,6 +98,12 @@ impl OpenTable {
             facts,
             committed_at: UtcMicros::now(),
         });
+        // Another attempt may have put rows into quarantine that this one did not.
+        self.retried(|| async {
+            let mut quarantine = self.quarantine.lock().await;
+            quarantine.done_by(planned.batch_id, Some(planned.attempt)).await
+        })
+        .await?;
         failpoint::pass(failpoint::BEFORE_COMMIT_FILE);
         self.retried(|| async {
             let (checkpoint, record) = (self.checkpoint.clone(), Arc::clone(&record));
@@ -108,6 +114,7 @@ impl OpenTable {
         self.position = Some(planned.end);
         self.recorded = Some(planned.end);
         self.next_batch = BatchId(planned.batch_id.0 + 1);
+        self.quarantine.get_mut().count(self.next_batch);
         self.open_batch = None;
         (self.attempt, self.reason, self.first_change) = (0, None, None);
         self.next_event = newest_event;

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::checkpoint::{ATTEMPTS, CommitRecord, PlannedBatch, StateError};
 use crate::config::{OnTransformChange, TableSettings};
 use crate::identity::{BatchId, CaptureInstance};
-use crate::transform::{Chain, Provenance, digest_of};
+use crate::transform::{Chain, OnError, Provenance, digest_of};
 
 use super::StreamError;
 
@@ -76,6 +76,7 @@ pub(super) fn course(
     let now = InForce {
         digest: chain.digest(),
         provenance: chain.provenance(),
+        bounds: bounds(settings),
     };
     decide(settings.on_transform_change, instances, &now, left)
 }
@@ -84,6 +85,22 @@ pub(super) fn course(
 struct InForce<'a> {
     digest: &'a str,
     provenance: &'a [Provenance],
+    bounds: String,
+}
+
+/// What decides beside the chain which rows it takes: a row that overruns a limit can go into quarantine. A deadline cannot.
+pub(super) fn bounds(settings: &TableSettings) -> String {
+    let transforms = settings.transforms.iter().map(|transform| {
+        let on_error = match transform.on_error {
+            OnError::Fail => "fail",
+            OnError::Quarantine => "quarantine",
+        };
+        format!(
+            "{on_error} memory {} output {}",
+            transform.memory_bytes, transform.output_bytes
+        )
+    });
+    transforms.collect::<Vec<_>>().join(", ")
 }
 
 fn decide(
@@ -109,6 +126,12 @@ fn decide(
             what_changed(&steps(&planned), now.provenance),
             describe_json(&planned),
             describe(now.provenance)
+        ));
+    }
+    if let Some(planned) = open.bounds.as_ref().filter(|planned| **planned != now.bounds) {
+        reasons.push(format!(
+            "`on_error`, `memory` or `output` of a transform changed: from {planned} to {}",
+            now.bounds
         ));
     }
     let others = open.ranges.iter().map(|range| &range.capture_instance);
@@ -285,6 +308,7 @@ mod tests {
         let now = InForce {
             digest: "b",
             provenance: &[],
+            bounds: "now".to_owned(),
         };
         let left = Left {
             open,
@@ -354,6 +378,21 @@ mod tests {
     }
 
     #[test]
+    fn another_limit_or_on_error_is_another_attempt_because_it_decides_which_rows_are_taken() {
+        let mut open = planned("b", "dbo_t", 0);
+        open.bounds = Some("now".to_owned());
+        let course = decided(OnTransformChange::Fail, Some(&open), Some(&done("b")), true).unwrap();
+        assert_eq!(course, Course::AsPlanned);
+        open.bounds = Some("then".to_owned());
+        let (attempt, reason) = anew(decided(OnTransformChange::Fail, Some(&open), Some(&done("b")), true).unwrap());
+        assert_eq!(attempt, 1);
+        assert_eq!(
+            reason,
+            "`on_error`, `memory` or `output` of a transform changed: from then to now"
+        );
+    }
+
+    #[test]
     fn another_instance_is_another_attempt() {
         let open = planned("b", "dbo_t_v1", 0);
         let (attempt, reason) = anew(decided(OnTransformChange::Fail, Some(&open), None, false).unwrap());
@@ -416,6 +455,7 @@ mod tests {
         let now = InForce {
             digest: &digest,
             provenance: &[],
+            bounds: "now".to_owned(),
         };
         let left = Left {
             open: None,

@@ -87,6 +87,15 @@ pub enum StreamError {
         /// Rows that would be.
         now: usize,
     },
+    /// A retry of quarantine, while a batch is to be planned anew.
+    #[error(
+        "batch {batch} was begun and is planned anew, and the rows in quarantine may be its own: bring the table up to date with \
+         `sluice run --once` first, then retry"
+    )]
+    RetryWaits {
+        /// The batch.
+        batch: BatchId,
+    },
     /// Another process has the stream now.
     #[error(
         "{by} has taken this table over{}; the table stays with that process until it ends", match at_once {
@@ -149,7 +158,9 @@ impl Classify for StreamError {
             | StreamError::FactsUnnumbered { .. }
             | StreamError::QuarantineAhead { .. } => ErrorKind::State,
             StreamError::QuarantineDiffers { .. } => ErrorKind::ComponentRefused,
-            StreamError::TransformChanged { .. } | StreamError::PluginsChanged { .. } => ErrorKind::Config,
+            StreamError::TransformChanged { .. }
+            | StreamError::PluginsChanged { .. }
+            | StreamError::RetryWaits { .. } => ErrorKind::Config,
             StreamError::Ddl { .. } | StreamError::TableChanged => ErrorKind::SchemaChanged,
             StreamError::Stopped => ErrorKind::Retryable,
             StreamError::Task { .. } => ErrorKind::Internal,

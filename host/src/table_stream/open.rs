@@ -194,9 +194,12 @@ impl OpenTable {
             Resume::Continue { next, .. } => (next, None),
             Resume::Replay { planned, .. } => (planned.batch_id, Some(*planned)),
         };
+        quarantine.take(&checkpoint, &chain).await?;
         quarantine
             .settle(&checkpoint, open_batch.as_ref().map(|planned| planned.batch_id))
             .await?;
+        quarantine.forget(settings).await?;
+        quarantine.count(next_batch);
         Ok(OpenTable {
             quarantine: Mutex::new(quarantine),
             publisher: Publisher::start(

@@ -79,11 +79,15 @@ impl QuarantineLimit {
 pub(super) struct Quarantine {
     location: String,
     app_id: AppId,
+    fencing: i64,
     /// Absent until the first row.
     table: Option<QuarantineTable>,
     /// The newest attempt that has rows.
     newest: Option<AttemptAt>,
-    /// Rows that are open.
+    /// The rows of the stream in the version `seen` of the table. They are read again only when somebody else moved it on.
+    rows: Vec<QuarantineRow>,
+    seen: Option<u64>,
+    /// Rows of batches that are done, and open.
     open: usize,
 }
 
@@ -95,53 +99,100 @@ impl Quarantine {
             table: QuarantineTable::open(&location, &settings.app_id).await?,
             location,
             app_id: settings.app_id.clone(),
+            fencing: 0,
             newest: None,
+            rows: Vec::new(),
+            seen: None,
             open: 0,
         };
         quarantine.look().await?;
-        if let (Some(retention), Some(table)) = (settings.quarantine_retention, &mut quarantine.table) {
-            let cutoff = UtcMicros::now().0 - i64::try_from(retention.as_micros()).unwrap_or(i64::MAX);
-            let removed = table.remove_before(UtcMicros(cutoff)).await?;
-            tracing::debug!(
-                table = quarantine.location,
-                removed,
-                "rows of quarantine that are older than their retention"
-            );
-        }
         Ok(quarantine)
     }
 
-    /// The rows that are open, as of now.
-    pub(super) async fn open_rows(&mut self) -> Result<Vec<QuarantineRow>, StreamError> {
-        Ok(open_rows(&self.look().await?))
+    /// The stream is this process's, under this number. Where the process before may only sleep, it has to find the number
+    /// here before anything is read from the table, and a table has to be there for that.
+    pub(super) async fn take(&mut self, checkpoint: &Checkpoint, chain: &Chain) -> Result<(), StreamError> {
+        self.fencing = checkpoint.fencing();
+        if !checkpoint.is_leased() {
+            return Ok(());
+        }
+        if self.table.is_none() && chain.quarantines() {
+            self.table = Some(QuarantineTable::open_or_create(&self.location, &self.app_id).await?);
+        }
+        if let Some(table) = &mut self.table {
+            table.claim(self.fencing).await?;
+        }
+        Ok(())
     }
 
-    /// Has all attempts at a batch count for nothing.
-    pub(super) async fn void_batch(&mut self, batch: BatchId) -> Result<(), StreamError> {
-        let rows = self.look().await?;
-        self.void(&rows, batch, |_| true).await
+    /// Removes what is older than its retention and no longer open.
+    pub(super) async fn forget(&mut self, settings: &TableSettings) -> Result<(), StreamError> {
+        let (Some(retention), Some(table)) = (settings.quarantine_retention, &mut self.table) else {
+            return Ok(());
+        };
+        let cutoff = UtcMicros::now().0 - i64::try_from(retention.as_micros()).unwrap_or(i64::MAX);
+        let removed = table.remove_before(UtcMicros(cutoff)).await?;
+        if removed > 0 {
+            tracing::debug!(
+                table = self.location,
+                removed,
+                "rows of quarantine older than their retention"
+            );
+            self.seen = None;
+        }
+        Ok(())
     }
 
-    /// Rows that are open; absent while there is no table.
+    /// The rows of batches before `next` that are open, as of now.
+    pub(super) async fn open_rows(&mut self, next: BatchId) -> Result<Vec<QuarantineRow>, StreamError> {
+        self.look().await?;
+        Ok(open_rows(&self.done_before(next)))
+    }
+
+    fn done_before(&self, next: BatchId) -> Vec<QuarantineRow> {
+        let rows = self.rows.iter().filter(|row| row.batch_id < next.0);
+        rows.cloned().collect()
+    }
+
+    /// The batches before `next` are done: their rows count.
+    pub(super) fn count(&mut self, next: BatchId) {
+        if self.table.is_some() {
+            self.open = open_rows(&self.done_before(next)).len();
+        }
+    }
+
+    /// Rows of batches that are done, and open; absent while there is no table.
     pub(super) fn open_count(&self) -> Option<i64> {
         self.table.as_ref()?;
         i64::try_from(self.open).ok()
     }
 
-    async fn look(&mut self) -> Result<Vec<QuarantineRow>, StreamError> {
+    async fn look(&mut self) -> Result<(), StreamError> {
         let Some(table) = &mut self.table else {
-            return Ok(Vec::new());
+            return Ok(());
         };
         self.newest = table.newest().await?;
-        let rows = table.rows().await?;
-        self.open = open_rows(&rows).len();
-        Ok(rows)
+        if self.seen != Some(table.version()) {
+            self.rows = table.rows().await?;
+            self.seen = Some(table.version());
+        }
+        Ok(())
+    }
+
+    /// Takes note of rows that this process wrote.
+    async fn wrote(&mut self, rows: Vec<QuarantineRow>) -> Result<(), StreamError> {
+        let version = self.table.as_ref().map(QuarantineTable::version);
+        if self.seen.map(|seen| seen + 1) == version {
+            self.rows.extend(rows);
+            self.seen = version;
+        }
+        self.look().await
     }
 
     /// Voids attempts whose batch became something else: another attempt, or closed without rows. `open` is the batch that is
     /// still to be done.
     pub(super) async fn settle(&mut self, checkpoint: &Checkpoint, open: Option<BatchId>) -> Result<(), StreamError> {
-        let rows = self.look().await?;
+        self.look().await?;
         let Some(newest) = self.newest.filter(|newest| Some(newest.batch) != open) else {
             return Ok(());
         };
@@ -160,30 +211,33 @@ impl Quarantine {
                 false => Ok(()),
             };
         };
-        self.void(&rows, newest.batch, |attempt| attempt != record.attempt)
-            .await
+        self.void(newest.batch, |attempt| attempt != record.attempt).await
     }
 
-    /// Voids the attempts at a batch that are not what became of it.
-    async fn void(
-        &mut self,
-        rows: &[QuarantineRow],
-        batch: BatchId,
-        is_void: impl Fn(u32) -> bool,
-    ) -> Result<(), StreamError> {
-        let of = |state: RowState| -> BTreeSet<AttemptAt> {
-            let rows = rows.iter().filter(|row| row.batch_id == batch.0);
-            rows.filter(|row| (row.state == RowState::Void) == (state == RowState::Void))
+    /// The batch is done by this attempt, or without one: what others at it wrote counts for nothing. Before its record is
+    /// written, so that whoever comes later finds it so.
+    pub(super) async fn done_by(&mut self, batch: BatchId, attempt: Option<u32>) -> Result<(), StreamError> {
+        match self.newest {
+            Some(newest) if newest.batch == batch => self.void(batch, |other| Some(other) != attempt).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Voids attempts at a batch.
+    async fn void(&mut self, batch: BatchId, is_void: impl Fn(u32) -> bool) -> Result<(), StreamError> {
+        let of = |void: bool| -> BTreeSet<AttemptAt> {
+            let rows = self.rows.iter().filter(|row| row.batch_id == batch.0);
+            rows.filter(|row| (row.state == RowState::Void) == void)
                 .map(QuarantineRow::at)
                 .collect()
         };
-        let void: BTreeSet<AttemptAt> = of(RowState::Open)
-            .difference(&of(RowState::Void))
+        let void: BTreeSet<AttemptAt> = of(false)
+            .difference(&of(true))
             .filter(|at| is_void(at.attempt))
             .copied()
             .collect();
         if let (Some(table), false) = (&mut self.table, void.is_empty()) {
-            table.void(&void).await?;
+            table.void(&void, self.fencing).await?;
             self.look().await?;
         }
         Ok(())
@@ -196,11 +250,10 @@ impl Quarantine {
             return Ok(());
         }
         if touched {
-            let there = self.look().await?;
-            self.void(&there, at.batch, |attempt| attempt < at.attempt).await?;
-            let before: Vec<QuarantineRow> = there.into_iter().filter(|row| row.at() == at).collect();
-            if !before.is_empty() || self.newest == Some(at) {
-                return self.expect_same(at, &before, &rows);
+            self.look().await?;
+            self.void(at.batch, |attempt| attempt < at.attempt).await?;
+            if self.newest == Some(at) {
+                return self.expect_same(at, &rows);
             }
         }
         if rows.is_empty() {
@@ -208,19 +261,17 @@ impl Quarantine {
         }
         let table = match &mut self.table {
             Some(table) => table,
-            None => self
-                .table
-                .insert(QuarantineTable::open_or_create(&self.location, &self.app_id).await?),
-        };
-        match table.put(at, &rows).await? {
-            Written::Now => {
-                self.look().await?;
-                Ok(())
+            None => {
+                let table = QuarantineTable::open_or_create(&self.location, &self.app_id).await?;
+                self.seen = Some(table.version());
+                self.table.insert(table)
             }
+        };
+        match table.put(at, &rows, self.fencing).await? {
+            Written::Now => self.wrote(rows).await,
             Written::Before => {
-                let there = self.look().await?;
-                let before: Vec<QuarantineRow> = there.into_iter().filter(|row| row.at() == at).collect();
-                self.expect_same(at, &before, &rows)
+                self.look().await?;
+                self.expect_same(at, &rows)
             }
             Written::Passed(there) => Err(StreamError::QuarantineAhead {
                 table: self.location.clone(),
@@ -232,13 +283,14 @@ impl Quarantine {
 
     /// The same attempt rejects the same rows: else the component answers differently for the same input, and rows would be
     /// neither in bronze nor in quarantine.
-    fn expect_same(&self, at: AttemptAt, there: &[QuarantineRow], rows: &[QuarantineRow]) -> Result<(), StreamError> {
-        let sorted = |rows: &[QuarantineRow]| {
-            let mut rows = rows.to_vec();
+    fn expect_same(&self, at: AttemptAt, rows: &[QuarantineRow]) -> Result<(), StreamError> {
+        let sorted = |mut rows: Vec<QuarantineRow>| {
             rows.sort_by(|a, b| (&a.start_lsn, &a.seqval, a.operation).cmp(&(&b.start_lsn, &b.seqval, b.operation)));
             rows
         };
-        let (there, rows) = (sorted(there), sorted(rows));
+        // A void row of the attempt differs from any that it could have: what is void is not gone on with.
+        let there = sorted(self.rows.iter().filter(|row| row.at() == at).cloned().collect());
+        let rows = sorted(rows.to_vec());
         let same = there.len() == rows.len() && there.iter().zip(&rows).all(|(a, b)| a.says_the_same(b));
         match same {
             true => Ok(()),

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use arrow::array::{Array, AsArray, BooleanArray, StringArray};
 use arrow::compute::{cast, filter_record_batch};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Int32Type};
 use tokio::sync::mpsc;
 
 use crate::batch::{Chunk, CommitTimes};
@@ -20,12 +20,14 @@ use crate::failpoint;
 use crate::identity::BatchId;
 use crate::lake::{CommitOutcome, LakeError, StagedFiles};
 use crate::lsn::{Lsn, Offset};
-use crate::quarantine::{AttemptAt, QuarantineRow, RowState};
+use crate::quarantine::{AttemptAt, Change, QuarantineRow, RowState};
+
 use crate::report::Event;
 use crate::shape::META_BEFORE;
-use crate::source::{ChangeReader, ChunkLimits, Poll, ReadStats, TablePoll, Wanted, replay_times};
+use crate::source::{ChangeReader, ChunkLimits, Poll, ReadStats, TablePoll, Wanted, commit_time};
+use crate::transform::Together;
 
-use super::open::OpenTable;
+use super::open::{OpenTable, blocking};
 use super::quarantine::{QuarantineLimit, rows_of};
 use super::record::{Seen, Timing};
 use super::schema::Told;
@@ -40,13 +42,26 @@ struct Commit {
     times: Arc<CommitTimes>,
 }
 
+/// Rows that were read again, staged.
+struct Again {
+    staged: StagedFiles,
+    tally: Tally,
+    stats: ReadStats,
+    /// The rows that the change tables gave.
+    seen: HashSet<Change>,
+}
+
 /// The changes that are wanted, by `_start_lsn` and `_seqval`. Whole changes: an update is transformed as one.
 type Changes = HashSet<(String, Option<String>)>;
 
 impl OpenTable {
     /// Reads the rows again that are in quarantine, of these batches or of all.
     pub(super) async fn retry_quarantined(&mut self, batches: &[BatchId], poll: &Poll) -> Result<(), StreamError> {
-        let mut open = self.quarantine.lock().await.open_rows().await?;
+        if self.attempt > 0 {
+            // Its rows are still to come, and a retry under its number would take its place.
+            return Err(StreamError::RetryWaits { batch: self.next_batch });
+        }
+        let mut open = self.quarantine.lock().await.open_rows(self.next_batch).await?;
         open.retain(|row| batches.is_empty() || batches.contains(&BatchId(row.batch_id)));
         let mut by_commit: BTreeMap<Lsn, Vec<QuarantineRow>> = BTreeMap::new();
         let mut gone = 0_u64;
@@ -162,7 +177,7 @@ impl OpenTable {
                 .iter()
                 .filter(|(name, _)| instances.contains(name.0.as_str()))
             {
-                let times = replay_times(&mut asker, name, only(*lsn), poll.clock, &Default::default()).await?;
+                let times = commit_time(&mut asker, name, *lsn, poll.clock).await?;
                 located.push(Commit {
                     lsn: *lsn,
                     reader: Arc::clone(reader),
@@ -187,7 +202,12 @@ impl OpenTable {
             attempt: planned.attempt,
         };
         let started = Instant::now();
-        let (staged, tally, stats) = self.read_again(planned, commits, wanted).await?;
+        let Again {
+            staged,
+            tally,
+            stats,
+            seen,
+        } = self.read_again(planned, commits, wanted).await?;
         timing.read = started.elapsed().saturating_sub(tally.transform);
         let warning = tally
             .replaced
@@ -195,12 +215,21 @@ impl OpenTable {
         let mut rows = rows_of(&self.chain, &self.settings.app_id, at, &tally);
         let still_open = rows.len();
         let again: HashSet<_> = rows.iter().map(QuarantineRow::change).collect();
-        let retried: Vec<QuarantineRow> = asked
+        let out: Vec<&QuarantineRow> = asked.iter().filter(|row| !again.contains(&row.change())).collect();
+        // What the change table did not give is not in bronze, whatever the reason.
+        let retried: Vec<QuarantineRow> = out
             .iter()
-            .filter(|row| !again.contains(&row.change()))
+            .filter(|row| seen.contains(&row.change()))
             .map(|row| row.retried(at))
             .collect();
         let done = retried.len();
+        let missing = out.len() - done;
+        if missing > 0 {
+            self.warn(format!(
+                "{missing} of the rows in quarantine were not in the change table any more, though their commit is: they stay in \
+                 quarantine"
+            ));
+        }
         rows.extend(retried);
         let mut staged = staged;
         staged.finish().await?;
@@ -211,7 +240,8 @@ impl OpenTable {
             // They were counted when they went into quarantine.
             rows_quarantined: Some(0),
             detail: Some(format!(
-                "a retry of quarantine: {done} rows are out of it, {still_open} still cannot be transformed"
+                "a retry of quarantine: {done} rows are out of it, {still_open} still cannot be transformed, {missing} were not \
+                 there"
             )),
             ..facts
         };
@@ -239,39 +269,52 @@ impl OpenTable {
         Ok((facts, warning))
     }
 
-    /// Reads the commits one after the other, and passes the wanted changes of them through the chain.
+    /// Reads the commits one after the other, and passes the wanted changes of them through the chain: once more where a row
+    /// that stays in quarantine takes along rows of other chunks.
     async fn read_again(
         &self,
         planned: &PlannedBatch,
         commits: Vec<Commit>,
         wanted: &Changes,
-    ) -> Result<(StagedFiles, Tally, ReadStats), StreamError> {
+    ) -> Result<Again, StreamError> {
         let limits = ChunkLimits {
             rows: planned.chunk_rows as usize,
             bytes: planned.chunk_bytes as usize,
         };
-        let (sender, chunks) = mpsc::channel(1);
-        let wanted = wanted.clone();
-        let reading = tokio::spawn(read_commits(commits, wanted, limits, sender));
-        let staged = self.bronze.stage(planned.batch_id, planned.attempt).await?;
-        let staging = Staging {
-            chain: Arc::clone(&self.chain),
-            omitted: self.omitted.clone(),
-            // All rows that go along are among those that are asked for.
-            known: Arc::default(),
-            limit: QuarantineLimit::none(self.instance(), planned.batch_id),
-        };
-        let staged = staging.stage(chunks, staged).await;
-        let read = reading.await.map_err(|_| StreamError::Task {
-            doing: "reading change rows",
-        })?;
-        match (read, staged) {
-            (Ok(stats), Ok((files, tally))) => Ok((files, tally, stats)),
-            (Err(error), Ok((files, _))) => {
-                files.abort().await;
-                Err(error)
-            }
-            (_, Err(error)) => Err(error),
+        let commits = Arc::new(commits);
+        let mut known = Together::default();
+        loop {
+            let (sender, chunks) = mpsc::channel(1);
+            let reading = tokio::spawn(read_commits(Arc::clone(&commits), wanted.clone(), limits, sender));
+            let staged = self.bronze.stage(planned.batch_id, planned.attempt).await?;
+            let staging = Staging {
+                chain: Arc::clone(&self.chain),
+                omitted: self.omitted.clone(),
+                known: Arc::new(known.clone()),
+                limit: QuarantineLimit::none(self.instance(), planned.batch_id),
+            };
+            let staged = staging.stage(chunks, staged).await;
+            let read = reading.await.map_err(|_| StreamError::Task {
+                doing: "reading change rows",
+            })?;
+            let (staged, tally, (stats, seen)) = match (read, staged) {
+                (Ok(read), Ok((staged, tally))) => (staged, tally, read),
+                (Err(error), Ok((files, _))) => {
+                    files.abort().await;
+                    return Err(error);
+                }
+                (_, Err(error)) => return Err(error),
+            };
+            let Some(spread) = tally.spread(&known) else {
+                return Ok(Again {
+                    staged,
+                    tally,
+                    stats,
+                    seen,
+                });
+            };
+            known.add(spread);
+            staged.abort().await;
         }
     }
 
@@ -282,15 +325,23 @@ impl OpenTable {
         if self.end_what_bronze_has().await?.is_some() {
             return Ok(());
         }
-        self.retried(|| async { self.quarantine.lock().await.void_batch(planned.batch_id).await })
+        self.retried(|| async { self.quarantine.lock().await.done_by(planned.batch_id, None).await })
             .await?;
         self.warn(format!(
             "a retry of quarantine (batch {}) was interrupted before bronze had it, and counts for nothing: its rows are in \
              quarantine as before",
             planned.batch_id
         ));
+        // It ran no chain: bronze's rows are of the one before it.
+        let checkpoint = self.checkpoint.clone();
+        let last = blocking(move || checkpoint.latest()).await?.last_committed;
+        let provenance = last.as_ref().and_then(|last| last.facts.transform.as_deref());
         let planned = PlannedBatch {
             events: Vec::new(),
+            chain: last.as_ref().map(|last| last.chain.clone()).unwrap_or_default(),
+            provenance: provenance
+                .and_then(|text| serde_json::from_str(text).ok())
+                .unwrap_or_default(),
             ..planned
         };
         let (tally, stats) = (Tally::default(), ReadStats::default());
@@ -319,18 +370,20 @@ fn only(lsn: Lsn) -> Wanted {
 }
 
 async fn read_commits(
-    commits: Vec<Commit>,
+    commits: Arc<Vec<Commit>>,
     wanted: Changes,
     limits: ChunkLimits,
     out: mpsc::Sender<Chunk>,
-) -> Result<ReadStats, StreamError> {
+) -> Result<(ReadStats, HashSet<Change>), StreamError> {
     let mut stats = ReadStats::default();
-    for commit in commits {
+    let mut seen = HashSet::new();
+    for commit in commits.iter() {
         let (sender, mut chunks) = mpsc::channel::<Chunk>(1);
-        let reading = commit.reader.read(only(commit.lsn), commit.times, limits, sender);
+        let times = Arc::clone(&commit.times);
+        let reading = commit.reader.read(only(commit.lsn), times, limits, sender);
         let filtering = async {
             while let Some(chunk) = chunks.recv().await {
-                let chunk = kept(chunk, &wanted)?;
+                let chunk = kept(chunk, &wanted, &mut seen)?;
                 if chunk.batch.num_rows() > 0 && out.send(chunk).await.is_err() {
                     break;
                 }
@@ -345,11 +398,11 @@ async fn read_commits(
         stats.network_wait = waited;
         filtered?;
     }
-    Ok(stats)
+    Ok((stats, seen))
 }
 
-/// The rows of wanted changes.
-fn kept(chunk: Chunk, wanted: &Changes) -> Result<Chunk, StreamError> {
+/// The rows of wanted changes. What is read of them is noted.
+fn kept(chunk: Chunk, wanted: &Changes, seen: &mut HashSet<Change>) -> Result<Chunk, StreamError> {
     let misfit =
         |reason: String| StreamError::from(LakeError::Internal(format!("a chunk cannot be filtered: {reason}")));
     let text = |position: usize| -> Result<StringArray, StreamError> {
@@ -362,10 +415,21 @@ fn kept(chunk: Chunk, wanted: &Changes) -> Result<Chunk, StreamError> {
         Ok(text.as_string::<i32>().clone())
     };
     let (lsns, seqvals) = (text(1)?, text(2)?);
+    let operations = chunk
+        .batch
+        .columns()
+        .get(3)
+        .and_then(|column| column.as_primitive_opt::<Int32Type>());
+    let operations = operations.ok_or_else(|| misfit(format!("its {} is no INT", META_BEFORE[3])))?;
     let mask: BooleanArray = (0..chunk.batch.num_rows())
         .map(|row| {
             let seqval = seqvals.is_valid(row).then(|| seqvals.value(row).to_owned());
-            Some(wanted.contains(&(lsns.value(row).to_owned(), seqval)))
+            let change = (lsns.value(row).to_owned(), seqval);
+            let is_wanted = wanted.contains(&change);
+            if is_wanted {
+                seen.insert((Some(change.0), change.1, Some(operations.value(row))));
+            }
+            Some(is_wanted)
         })
         .collect();
     let batch = filter_record_batch(&chunk.batch, &mask).map_err(|error| misfit(error.to_string()))?;

@@ -20,19 +20,28 @@ struct Parts {
     turned: Vec<(usize, i32)>,
     rejects: Vec<Reject>,
     all_kept: bool,
+    /// Bytes of the answers so far.
+    bytes: u64,
 }
+
+/// Changes of a chunk that a component may fail on, one by one, whatever may go into quarantine: what fails on more than these
+/// fails on everything, and each costs calls.
+const MOST_FAILURES: u64 = 1000;
 
 impl Step {
     /// The answer for a chunk as a whole of which the component fails with `fault`. Fails as soon as more than `most` rows
     /// would be rejected, and with whatever is not for a row to cause.
     pub(super) fn bisect(&self, chunk: &Chunk, fault: Fault, most: u64) -> Result<Answer, Failure> {
         let ids = chunk.change_ids().map_err(Failure::Chunk)?;
+        let most_failures = most.min(MOST_FAILURES);
+        let mut failures = 0;
         let mut parts = Parts {
             columns: Vec::new(),
             kept: Vec::with_capacity(chunk.rows),
             turned: Vec::new(),
             rejects: Vec::new(),
             all_kept: true,
+            bytes: 0,
         };
         // What is still to be done, the next part last, and why it is not to be tried as it is.
         let mut pending: Vec<(Range<usize>, Option<Fault>)> = vec![(0..chunk.rows, Some(fault))];
@@ -49,6 +58,13 @@ impl Step {
                     match answer {
                         Ok(answer) => {
                             parts.add(&range, answer);
+                            // Each part keeps to the limit by itself; what the host collects has to as well.
+                            if parts.bytes > self.limits.output_bytes {
+                                return Err(Fault::Opening(Box::new(Fault::Output {
+                                    bytes: self.limits.output_bytes,
+                                }))
+                                .into());
+                            }
                             continue;
                         }
                         Err(Failure::Fault(fault)) if fault.row_code().is_some() => fault,
@@ -63,10 +79,11 @@ impl Step {
                 }
                 None => {
                     parts.reject(&range, &fault, self.nothing(&part));
-                    if parts.rejects.len() as u64 > most {
+                    failures += 1;
+                    if parts.rejects.len() as u64 > most || failures > most_failures {
                         return Err(Fault::TooMany {
                             rows: parts.rejects.len() as u64,
-                            most,
+                            most: most_failures,
                             first: Some(Box::new(fault)),
                         }
                         .into());
@@ -96,6 +113,10 @@ fn middle(range: &Range<usize>, same: impl Fn(usize) -> bool) -> Option<usize> {
 impl Parts {
     fn add(&mut self, range: &Range<usize>, answer: Answer) {
         let Answer { columns, kept, rejects } = answer;
+        self.bytes += columns
+            .iter()
+            .map(|column| column.get_array_memory_size() as u64)
+            .sum::<u64>();
         self.columns.push(columns);
         match kept {
             Some(Kept { rows, turned }) => {

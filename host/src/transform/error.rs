@@ -178,6 +178,9 @@ pub enum Fault {
     /// It trapped.
     #[error("the component trapped: {0}")]
     Trap(String),
+    /// It failed before it was given a row: when it was started, or opened.
+    #[error("{0}")]
+    Opening(Box<Fault>),
     /// It asked for more linear memory than it may have.
     #[error("the component overran its memory limit of {bytes} bytes; raise `memory`, or read smaller chunks")]
     Memory {
@@ -294,6 +297,9 @@ impl Fault {
     /// Whether the same chunk may fare better on another instance. A deadline depends on the machine's mood and is never
     /// tried again; a reject or a refusal is an answer, not a failure.
     pub(crate) fn condemns_instance(&self) -> bool {
+        if let Fault::Opening(fault) = self {
+            return fault.condemns_instance();
+        }
         !matches!(
             self,
             Fault::Deadline { .. } | Fault::Rejected { .. } | Fault::Failed { .. } | Fault::TooMany { .. }
@@ -311,6 +317,8 @@ impl Fault {
             Fault::Unreadable | Fault::Invalid(_) => Some("invalid-answer"),
             Fault::Wasi(_) => Some("wasi-refused"),
             Fault::Failed { code, .. } | Fault::Rejected { code, .. } => Some(code),
+            // No row was there yet: the machine may have been short of memory.
+            Fault::Opening(_) => None,
             // How long a call takes depends on the machine as well.
             Fault::Deadline { .. } => None,
             Fault::Signature | Fault::Plan(_) | Fault::PlanChanged | Fault::TooMany { .. } => None,

@@ -36,7 +36,7 @@ const INSTANCES: usize = 2;
 pub(crate) struct Step {
     place: Place,
     plugin: Plugin,
-    limits: Limits,
+    pub(super) limits: Limits,
     grants: Arc<Grants>,
     label: Arc<str>,
     config: String,
@@ -316,13 +316,17 @@ impl Step {
             .ok_or_else(|| Failure::Chunk("a column has a type that components cannot be given".to_owned()))?;
         let columns: Vec<_> = lent.iter().map(WireColumn::lend).collect();
 
+        let opening = |fault| Fault::Opening(Box::new(fault));
         let mut instance = Instance::start(
             &self.plugin.compiled,
             self.limits,
             Arc::clone(&self.grants),
             Arc::clone(&self.label),
-        )?;
-        let plan = instance.open(self.table.lend(&fields(&self.inputs)), &self.config)?;
+        )
+        .map_err(opening)?;
+        let plan = instance
+            .open(self.table.lend(&fields(&self.inputs)), &self.config)
+            .map_err(opening)?;
         if plan.ok().as_ref() != Some(&self.wire_plan) {
             return Err(Fault::PlanChanged.into());
         }

@@ -2,7 +2,7 @@
 //! two) and those of the same key in the same transaction (a delete and an insert may be one move of a row): bronze would
 //! otherwise tell half a story.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use arrow::array::{Array, ArrayRef, StringArray};
 use arrow::row::{RowConverter, Rows, SortField};
@@ -64,27 +64,56 @@ impl<'a> Ties<'a> {
         Ok(Ties { ids, keys })
     }
 
-    /// Marks every row that a marked one, or one of `known`, takes along. What ties the marked rows now.
+    /// Marks every row that a marked one, or one of `known`, takes along. What ties the marked rows now. The work is that of
+    /// the transactions with marked rows: a tie never leaves its transaction.
     pub(crate) fn close(&self, marked: &mut [bool], known: &Together) -> Together {
         let mut tied = known.clone();
         let mut pending: Vec<usize> = (0..marked.len()).filter(|row| marked[*row]).collect();
-        loop {
-            for row in pending.drain(..) {
-                tied.changes.extend(self.change(row));
-                tied.keys.extend(self.key(row));
+        let known_lsns = known.changes.iter().map(|(lsn, _)| lsn.as_str());
+        let lsns: HashSet<&str> = known_lsns
+            .chain(known.keys.iter().map(|(lsn, _)| lsn.as_str()))
+            .chain(pending.iter().filter_map(|row| self.lsn(*row)))
+            .collect();
+        let mut by_change: HashMap<(String, String), Vec<usize>> = HashMap::new();
+        let mut by_key: HashMap<(String, Box<[u8]>), Vec<usize>> = HashMap::new();
+        for row in (0..marked.len()).filter(|row| self.lsn(*row).is_some_and(|lsn| lsns.contains(lsn))) {
+            if let Some(change) = self.change(row) {
+                by_change.entry(change).or_default().push(row);
             }
-            for (row, mark) in marked.iter_mut().enumerate().filter(|(_, mark)| !**mark) {
-                let change = self.change(row).is_some_and(|change| tied.changes.contains(&change));
-                if change || self.key(row).is_some_and(|key| tied.keys.contains(&key)) {
-                    *mark = true;
+            if let Some(key) = self.key(row) {
+                by_key.entry(key).or_default().push(row);
+            }
+        }
+        let mut reached: Vec<usize> = Vec::new();
+        for change in &known.changes {
+            reached.extend(by_change.remove(change).unwrap_or_default());
+        }
+        for key in &known.keys {
+            reached.extend(by_key.remove(key).unwrap_or_default());
+        }
+        loop {
+            for row in reached.drain(..) {
+                if !marked[row] {
+                    marked[row] = true;
                     pending.push(row);
                 }
             }
-            if pending.is_empty() {
-                break;
+            let Some(row) = pending.pop() else { break };
+            if let Some(change) = self.change(row) {
+                reached.extend(by_change.remove(&change).unwrap_or_default());
+                tied.changes.insert(change);
+            }
+            if let Some(key) = self.key(row) {
+                reached.extend(by_key.remove(&key).unwrap_or_default());
+                tied.keys.insert(key);
             }
         }
         tied
+    }
+
+    fn lsn(&self, row: usize) -> Option<&str> {
+        let lsns = &self.ids.start_lsn;
+        lsns.is_valid(row).then(|| lsns.value(row))
     }
 
     fn change(&self, row: usize) -> Option<(String, String)> {
