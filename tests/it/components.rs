@@ -327,13 +327,27 @@ async fn a_protected_value_that_changed_its_type_is_found() {
         )
         .await;
     for (column, cast) in [("national_id", "bigint"), ("born", "string"), ("born", "timestamp_ntz")] {
-        let project = Project::new(&server, "sales").table(
-            "dbo_people",
-            &format!(
-                "protect = [\"{column}\"]\n[[table.transform]]\nplugin = \"map\"\n\
+        let with = |plugin: &str| {
+            let transform = format!(
+                "protect = [\"{column}\"]\n[[table.transform]]\nplugin = \"{plugin}\"\n\
                  config = {{ columns = {{ {column} = {{ cast = \"{cast}\" }} }} }}\n"
-            ),
+            );
+            Project::new(&server, "sales").table("dbo_people", &transform)
+        };
+        // Of the built-in `map` it is known before anything is read that it masks nothing.
+        let run = with("map").once();
+        assert_eq!(run.code, 2, "{column}: {}", run.stdout);
+        let failure = run.failure("dbo_people");
+        let error = failure["error"].as_str().expect("text");
+        assert!(
+            error.contains(&format!(
+                "protected column `{column}` comes out as `{column}`, and only `map` changed it"
+            )),
+            "{error}"
         );
+        // Of the same component as somebody else's file it is not, and the values tell.
+        let project = with("caster");
+        project.plugin("caster", &component("map"));
         let run = project.once();
         assert_eq!(run.code, 6, "{column}: {}", run.stdout);
         let failure = run.failure("dbo_people");

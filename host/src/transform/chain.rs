@@ -106,7 +106,7 @@ impl Chain {
         for (index, spec) in specs.iter().enumerate() {
             let last = index + 1 == specs.len();
             let step = Step::open(engine, shape, next, spec, keys, index + 1, last)?;
-            lineage = Lineage::follow(&lineage, &step.plan);
+            lineage = Lineage::follow(&lineage, &step.plan, step.masks());
             next = step.plan.next_inputs(&step.inputs);
             steps.push(step);
         }
@@ -372,7 +372,7 @@ fn protected(sources: &[String], protect: &[String]) -> Result<Vec<usize>, Table
         .collect())
 }
 
-/// The first protected column that comes out as it went in.
+/// The first protected column that comes out as it went in, or that nothing masked on the way.
 fn unmasked(
     protected: &[usize],
     lineage: &[Lineage],
@@ -384,7 +384,14 @@ fn unmasked(
             column: sources[*source].clone(),
             output: output.name.clone(),
         }),
-        _ => None,
+        Lineage::Source(_) => None,
+        Lineage::Computed { unmasked, .. } => {
+            let source = unmasked.iter().find(|source| protected.contains(source))?;
+            Some(TableFault::OnlyMapped {
+                column: sources[*source].clone(),
+                output: output.name.clone(),
+            })
+        }
     })
 }
 

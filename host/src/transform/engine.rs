@@ -48,7 +48,16 @@ pub(crate) struct Plugin {
     pub(crate) name: String,
     /// What the component says, else what its file's name says, else `unversioned`.
     pub(crate) version: String,
+    /// Whether it is part of the binary.
+    pub(crate) builtin: bool,
     pub(crate) compiled: Arc<Compiled>,
+}
+
+impl Plugin {
+    /// Whether it may make something else of a column's values. The built-in `map` converts them; it hides none.
+    pub(crate) fn masks(&self) -> bool {
+        !(self.builtin && self.name == "map")
+    }
 }
 
 impl Engine {
@@ -116,6 +125,7 @@ impl Engine {
             name,
             version,
             compiled,
+            ..
         } = self.plugin(plugin, pin)?;
         let file = self.taken.get(plugin).and_then(|taken| taken.file_name);
         Ok(file.map(|file| Pin {
@@ -174,6 +184,7 @@ impl Engine {
         let plugin = Plugin {
             name: name.to_owned(),
             version: version.to_owned(),
+            builtin: found.sighting.is_none(),
             compiled,
         };
         Ok(Taken::new(plugin, found.file, found.sighting))

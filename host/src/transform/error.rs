@@ -283,6 +283,17 @@ pub enum TableFault {
         /// Its name in the output.
         output: String,
     },
+    /// A protected column would reach the lake converted, by a component that masks nothing.
+    #[error(
+        "protected column `{column}` comes out as `{output}`, and only `map` changed it, which masks nothing; mask it with \
+         `mask`, drop it, or take it out of `protect`"
+    )]
+    OnlyMapped {
+        /// The source column.
+        column: String,
+        /// The output column that is made of it.
+        output: String,
+    },
     /// No component can be given a column of this type.
     #[error("column `{column}` has type {data_type}, which transforms cannot take; leave the column out")]
     Unsupported {

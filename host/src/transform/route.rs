@@ -85,6 +85,8 @@ pub(crate) enum Lineage {
     Source(usize),
     Computed {
         sources: BTreeSet<usize>,
+        /// Of the sources, those that only went through steps that mask nothing.
+        unmasked: BTreeSet<usize>,
         how: Vec<String>,
         keys: BTreeMap<String, String>,
     },
@@ -99,13 +101,16 @@ impl Lineage {
         (0..count).map(Lineage::Source).collect()
     }
 
-    /// After a step with `plan`.
-    pub(crate) fn follow(before: &[Lineage], plan: &Plan) -> Vec<Lineage> {
+    /// After a step with `plan`; `masks` says whether what it computes may be taken for masked.
+    pub(crate) fn follow(before: &[Lineage], plan: &Plan, masks: bool) -> Vec<Lineage> {
         plan.outputs
             .iter()
             .map(|output| match &output.from {
                 plan::From::Pass(source) => before[*source].clone(),
-                plan::From::Computed { sources, how, keys } => Lineage::computed(before, sources, how, keys),
+                plan::From::Computed { sources, how, keys } => match masks {
+                    true => Lineage::computed(before, sources, how, keys),
+                    false => Lineage::computed(before, sources, how, keys).showing(before, sources),
+                },
             })
             .collect()
     }
@@ -123,6 +128,7 @@ impl Lineage {
                     sources: earlier,
                     how,
                     keys: used,
+                    ..
                 } => {
                     sources.extend(earlier);
                     // In one process a key has one version.
@@ -143,9 +149,25 @@ impl Lineage {
         steps.push(how.to_owned());
         Lineage::Computed {
             sources,
+            unmasked: BTreeSet::new(),
             how: steps,
             keys,
         }
+    }
+
+    /// The same, when the step leaves every value that it was made of to be seen.
+    fn showing(mut self, before: &[Lineage], from: &[usize]) -> Lineage {
+        if let Lineage::Computed { unmasked, .. } = &mut self {
+            for position in from {
+                match &before[*position] {
+                    Lineage::Source(source) => {
+                        unmasked.insert(*source);
+                    }
+                    Lineage::Computed { unmasked: earlier, .. } => unmasked.extend(earlier),
+                }
+            }
+        }
+        self
     }
 
     pub(crate) fn route(&self, names: &[String]) -> Route {
@@ -153,7 +175,7 @@ impl Lineage {
             Lineage::Source(source) => Route::Passed {
                 source: names[*source].clone(),
             },
-            Lineage::Computed { sources, how, keys } => Route::Computed {
+            Lineage::Computed { sources, how, keys, .. } => Route::Computed {
                 sources: sources.iter().map(|source| names[*source].clone()).collect(),
                 how: how.join(", then "),
                 keys: keys.clone(),
@@ -227,7 +249,7 @@ mod tests {
             plan(From::Pass(0)),
             made("pseudonym", &[("names", "v1")]),
         ] {
-            lineage = Lineage::follow(&lineage, &step);
+            lineage = Lineage::follow(&lineage, &step, true);
         }
         let route = lineage[0].route(&["email".to_owned()]);
         assert_eq!(
@@ -243,8 +265,27 @@ mod tests {
         let routes = source_routes(&["email".to_owned()], &output);
         assert!(routes[0].computed_into[0].how.ends_with("(names v1, pii v3)"));
 
-        let plain = Lineage::follow(&Lineage::of_sources(1), &made("cut", &[]));
+        let plain = Lineage::follow(&Lineage::of_sources(1), &made("cut", &[]), true);
         assert_eq!(plain[0].route(&["email".to_owned()]).how().unwrap(), "cut");
         assert_eq!(Lineage::Source(0).route(&["email".to_owned()]).how(), None);
+    }
+
+    #[test]
+    fn a_source_is_unmasked_until_a_step_that_masks() {
+        let unmasked = |steps: &[bool]| {
+            let mut lineage = Lineage::of_sources(1);
+            for masks in steps {
+                lineage = Lineage::follow(&lineage, &made("step", &[]), *masks);
+            }
+            match &lineage[0] {
+                Lineage::Computed { unmasked, .. } => unmasked.contains(&0),
+                Lineage::Source(_) => panic!("computed"),
+            }
+        };
+        assert!(unmasked(&[false]));
+        assert!(unmasked(&[false, false]));
+        for masked in [&[true][..], &[true, false], &[false, true], &[false, true, false]] {
+            assert!(!unmasked(masked), "{masked:?}");
+        }
     }
 }

@@ -266,6 +266,11 @@ impl Step {
         Ok(rejected)
     }
 
+    /// Whether what it computes may be taken for masked.
+    pub(crate) fn masks(&self) -> bool {
+        self.plugin.masks()
+    }
+
     pub(super) fn quarantines(&self) -> bool {
         self.on_error == OnError::Quarantine
     }

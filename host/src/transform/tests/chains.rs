@@ -12,7 +12,7 @@ use crate::error::{Classify, ErrorKind};
 #[test]
 fn a_component_changes_its_column_and_nothing_else() {
     let bench = Bench::new(&["upper"]);
-    let chain = bench.open(&[upper()], &["NAME"]).unwrap();
+    let chain = bench.open(&[upper()], &[]).unwrap();
     let input = four();
     let applied = chain.apply(&input).unwrap();
     assert_eq!(
@@ -100,6 +100,44 @@ fn protected_columns_are_followed_under_any_name() {
     );
     assert_eq!(error.kind(), ErrorKind::Config);
     assert!(bench.open(&[], &["name"]).is_err());
+}
+
+#[test]
+fn the_built_in_map_does_not_mask_a_protected_column() {
+    let builtin = |name| -> BuiltinComponent {
+        let bytes = std::fs::read(sluice_test_guests::component(name)).unwrap();
+        BuiltinComponent {
+            name,
+            bytes: Vec::leak(bytes),
+        }
+    };
+    let builtins = Vec::leak(vec![builtin("map"), builtin("mask")]);
+    let engine = Engine::new(None::<PathBuf>, builtins).unwrap();
+    let mut keys = KeyRing::new();
+    keys.insert("pii", "v3", SECRET.to_vec()).unwrap();
+    let open = |specs: &[TransformSpec]| Chain::open(&engine, &people(), specs, &keys, &["name".to_owned()]);
+    let cast = with_config(
+        "map",
+        serde_json::json!({ "columns": { "name": { "cast": "binary" } } }),
+    );
+    let rename = with_config("map", serde_json::json!({ "columns": { "name": { "rename": "n" } } }));
+    let drop = with_config("map", serde_json::json!({ "columns": { "name": { "drop": true } } }));
+    for specs in [vec![cast.clone()], vec![cast.clone(), rename.clone()]] {
+        let error = open(&specs).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(
+            error
+                .to_string()
+                .contains("and only `map` changed it, which masks nothing; mask it with `mask`"),
+            "{error}"
+        );
+    }
+    assert!(open(&[hash(), cast.clone()]).is_ok());
+    assert!(open(&[hash(), rename]).is_ok());
+    assert!(open(&[drop]).is_ok());
+    // The same component from a file is a component like any other.
+    let bench = Bench::new(&["map"]);
+    assert!(bench.open(&[cast], &["name"]).is_ok());
 }
 
 #[test]
@@ -210,7 +248,7 @@ fn dictionaries_are_decoded() {
 #[test]
 fn filters_take_whole_rows_with_their_metadata() {
     let bench = Bench::new(&["badguest", "upper"]);
-    let chain = bench.open(&[bad("drop-updates"), upper()], &["name"]).unwrap();
+    let chain = bench.open(&[bad("drop-updates"), upper()], &[]).unwrap();
     let applied = chain.apply(&four()).unwrap();
     assert_eq!(applied.filtered, 2);
     assert_eq!(texts(&applied.batch, "name"), some(&["ANNA", ""]));
