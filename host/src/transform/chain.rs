@@ -79,6 +79,8 @@ pub struct Quarantined {
 
 /// The code of a row that could be transformed, but goes along with one that could not.
 pub const WITH_ANOTHER: &str = "with-another-row";
+/// The code of a row in whose output the value of a protected column stood.
+pub const PROTECTED_VALUE: &str = "protected-value";
 
 impl Chain {
     /// Opens the transforms of a table, each for what the one before it puts out. Columns that `protect` names (ignoring
@@ -194,7 +196,7 @@ impl Chain {
     }
 
     /// Takes one chunk of many through all transforms. Rows that `known` ties to a row of another chunk go into quarantine
-    /// with it. A component that fails on more than `most` rows stops the chunk.
+    /// with it. A component that fails on more than `most` rows stops the chunk, and so do leaks in more.
     ///
     /// # Errors
     /// On any error nothing of the chunk comes out.
@@ -221,18 +223,27 @@ impl Chain {
             let left = most.saturating_sub(rejected.len() as u64);
             rejected.extend(step.run(&mut live, left)?.into_iter().map(|row| (number, row)));
         }
+        let left = match self.quarantines {
+            true => usize::try_from(most.saturating_sub(rejected.len() as u64)).unwrap_or(usize::MAX),
+            false => 0,
+        };
+        let leaks = self.leaks(&raw, &live, left.saturating_add(1))?;
+        if leaks.len() > left
+            && let Some(first) = leaks.first()
+        {
+            return Err(self.leaked(&live, first));
+        }
+        rejected.extend(self.take_leaks(&mut live, &leaks)?);
         let (quarantined, tied) = match rejected.is_empty() && known.is_empty() {
             true => Default::default(),
             false => self.quarantine(chunk, &mut live, rejected, known)?,
         };
-        let origin = live.origin.as_deref();
-        if let Some(leak) = self.leak(&raw, &live.columns, origin, live.rows)? {
-            return Err(TransformError::Leak {
-                table: self.table.clone(),
-                protected: self.source_names[self.protected[leak.protected]].clone(),
-                output: self.output[leak.output].name.clone(),
-                at: live.row_at(leak.row),
-            });
+        // Columns that are the same all along are no matter of a row.
+        let watched = |raw: &[ArrayRef], outputs: &[ArrayRef], origin: Option<&[u32]>| {
+            self.watch.find(raw, outputs, origin).into_iter().collect()
+        };
+        if let Some(leak) = self.look_through(&raw, &live, watched)?.first() {
+            return Err(self.leaked(&live, leak));
         }
         let filtered = (chunk.num_rows() - live.rows - quarantined.len()) as u64;
         let origin = live.origin.take();
@@ -284,28 +295,71 @@ impl Chain {
         quarantined().map_err(|reason| self.misfit(reason))
     }
 
-    /// The first raw value of a protected column in an output column, among the rows that are looked through.
-    fn leak(
+    /// Raw values of protected columns in output columns, of one row each, up to `most`.
+    fn leaks(&self, raw: &[ArrayRef], live: &Chunk, most: usize) -> Result<Vec<LeakAt>, TransformError> {
+        self.look_through(raw, live, |raw, outputs, origin| {
+            leaks::search(raw, outputs, origin, most)
+        })
+    }
+
+    /// What `find` says of the rows that are looked through: of protected columns, output columns, and which row of the
+    /// former each row of the latter was.
+    fn look_through(
         &self,
         raw: &[ArrayRef],
-        outputs: &[ArrayRef],
-        origin: Option<&[u32]>,
-        rows: usize,
-    ) -> Result<Option<LeakAt>, TransformError> {
-        let find = |raw: &[ArrayRef], outputs: &[ArrayRef], origin: Option<&[u32]>| {
-            leaks::find(raw, outputs, origin).or_else(|| self.watch.find(raw, outputs, origin))
-        };
+        live: &Chunk,
+        find: impl Fn(&[ArrayRef], &[ArrayRef], Option<&[u32]>) -> Vec<LeakAt>,
+    ) -> Result<Vec<LeakAt>, TransformError> {
+        let origin = live.origin.as_deref();
         match self.leak_check {
-            _ if raw.is_empty() => Ok(None),
-            LeakCheck::Off => Ok(None),
-            LeakCheck::Full => Ok(find(raw, outputs, origin)),
+            _ if raw.is_empty() => Ok(Vec::new()),
+            LeakCheck::Off => Ok(Vec::new()),
+            LeakCheck::Full => Ok(find(raw, &live.columns, origin)),
             LeakCheck::Sampled => {
-                let sample = Sample::of(raw, outputs, origin, rows).map_err(|error| self.misfit(error.to_string()))?;
-                Ok(find(&sample.protected, &sample.outputs, None).map(|leak| LeakAt {
-                    row: sample.rows[leak.row] as usize,
-                    ..leak
-                }))
+                let sample = Sample::of(raw, &live.columns, origin, live.rows)
+                    .map_err(|error| self.misfit(error.to_string()))?;
+                let found = find(&sample.protected, &sample.outputs, None).into_iter();
+                Ok(found
+                    .map(|leak| LeakAt {
+                        row: sample.rows[leak.row] as usize,
+                        ..leak
+                    })
+                    .collect())
             }
+        }
+    }
+
+    /// Takes the rows with leaks out of `live`, as rows that the last transform rejected.
+    fn take_leaks(&self, live: &mut Chunk, leaks: &[LeakAt]) -> Result<Vec<(usize, RejectedAt)>, TransformError> {
+        if leaks.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut kept = vec![true; live.rows];
+        let mut rejected = Vec::with_capacity(leaks.len());
+        for leak in leaks {
+            kept[leak.row] = false;
+            let reject = RejectedAt {
+                row: live.read_as(leak.row),
+                column: Some(self.name_of(leak).to_owned()),
+                code: PROTECTED_VALUE.to_owned(),
+            };
+            rejected.push((self.steps.len() - 1, reject));
+        }
+        live.keep(kept.into()).map_err(|reason| self.misfit(reason))?;
+        Ok(rejected)
+    }
+
+    /// The protected column of a leak.
+    fn name_of(&self, leak: &LeakAt) -> &str {
+        &self.source_names[self.protected[leak.protected]]
+    }
+
+    fn leaked(&self, live: &Chunk, leak: &LeakAt) -> TransformError {
+        TransformError::Leak {
+            table: self.table.clone(),
+            protected: self.name_of(leak).to_owned(),
+            output: self.output[leak.output].name.clone(),
+            at: live.row_at(leak.row),
         }
     }
 

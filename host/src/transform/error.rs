@@ -43,7 +43,8 @@ pub enum TransformError {
     /// A raw value of a protected column stands in the output of its row.
     #[error(
         "table {table}: the value of protected column `{protected}` appears in output column `{output}`, {at}; mask \
-         `{output}`, drop it, or take `{protected}` out of `protect`"
+         `{output}`, drop it, take `{protected}` out of `protect`, or, where values are equal by chance in a few rows, have \
+         `on_error = \"quarantine\"` take such rows out"
     )]
     Leak {
         /// Capture instance.

@@ -57,7 +57,7 @@ mod wasi;
 mod watch;
 
 pub use cache::CacheSettings;
-pub use chain::{Applied, Chain, Quarantined, WITH_ANOTHER};
+pub use chain::{Applied, Chain, PROTECTED_VALUE, Quarantined, WITH_ANOTHER};
 pub use check::{Invalid, What};
 pub use component::{Locked, PluginError};
 pub use engine::Engine;

@@ -59,7 +59,7 @@ impl Watch {
         }
     }
 
-    /// Looks through the rows of a chunk, as [`super::leaks::find`] does.
+    /// Looks through the rows of a chunk, as [`super::leaks::search`] does.
     pub(crate) fn find(&self, protected: &[ArrayRef], outputs: &[ArrayRef], origin: Option<&[u32]>) -> Option<LeakAt> {
         let mut pairs = self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
         if pairs.is_empty() {

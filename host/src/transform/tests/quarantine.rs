@@ -193,13 +193,41 @@ fn a_component_that_fails_on_too_many_rows_stops_before_it_is_asked_for_each() {
     assert!(error.contains("max_quarantined"), "{error}");
 }
 
-#[test]
-fn a_leak_is_no_reason_for_quarantine() {
-    let bench = Bench::new(&["badguest", "map"]);
+/// A component that shows `name` in `made`, and `name` dropped.
+fn leaking() -> [TransformSpec; 2] {
     let drop = with_config("map", serde_json::json!({ "columns": { "name": { "drop": true } } }));
-    let chain = bench.open(&[quarantining(bad("leak-whole")), drop], &["name"]).unwrap();
-    let error = chain.apply(&four()).unwrap_err();
-    assert!(matches!(error, TransformError::Leak { .. }), "{error}");
+    [quarantining(bad("leak-whole")), drop]
+}
+
+#[test]
+fn a_row_with_a_protected_value_goes_with_what_is_tied_to_it_and_the_others_stay() {
+    let bench = Bench::new(&["badguest", "map"]);
+    let chain = bench.open(&leaking(), &["name"]).unwrap();
+    let applied = chain.apply(&four()).unwrap();
+    let (quarantined, ids) = outcome(&applied);
+    assert_eq!(
+        quarantined,
+        [
+            at("01", Some("name"), PROTECTED_VALUE),
+            at("02", None, WITH_ANOTHER),
+            at("02", Some("name"), PROTECTED_VALUE)
+        ]
+    );
+    assert_eq!(ids, [3]);
+    assert_eq!((applied.filtered, applied.origin), (0, Some(vec![3])));
+    assert!(applied.quarantined.iter().all(|row| row.step == 1));
+}
+
+#[test]
+fn protected_values_in_more_rows_than_may_go_into_quarantine_stop_the_table() {
+    let bench = Bench::new(&["badguest", "map"]);
+    let chain = bench.open(&leaking(), &["name"]).unwrap();
+    let apply = |most| chain.apply_among(&four(), &Together::default(), most);
+    assert_eq!(apply(2).unwrap().quarantined.len(), 3);
+    for most in [0, 1] {
+        let error = apply(most).unwrap_err();
+        assert!(matches!(error, TransformError::Leak { .. }), "{error}");
+    }
 }
 
 #[test]
