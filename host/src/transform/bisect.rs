@@ -3,6 +3,7 @@
 //! answer of the whole.
 
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use arrow::array::{ArrayRef, new_null_array};
 use arrow::compute::concat;
@@ -11,6 +12,9 @@ use super::check::{Kept, Reject};
 use super::chunk::Chunk;
 use super::error::Fault;
 use super::step::{Answer, Failure, Step};
+
+/// A chunk is searched for as many deadlines of a call as this, all calls together.
+const MAX_DEADLINES: u32 = 10;
 
 /// The answer for the parts so far.
 struct Parts {
@@ -30,8 +34,10 @@ const MOST_FAILURES: u64 = 1000;
 
 impl Step {
     /// The answer for a chunk as a whole of which the component fails with `fault`. Fails as soon as more than `most` rows
-    /// would be rejected, and with whatever is not for a row to cause.
+    /// would be rejected, with whatever is not for a row to cause, and when the search as a whole takes too long: each of
+    /// thousands of calls may run until just before its deadline.
     pub(super) fn bisect(&self, chunk: &Chunk, fault: Fault, most: u64) -> Result<Answer, Failure> {
+        let started = Instant::now();
         let ids = chunk.change_ids().map_err(Failure::Chunk)?;
         let most_failures = most.min(MOST_FAILURES);
         let mut failures = 0;
@@ -51,6 +57,7 @@ impl Step {
             let fault = match (fault, middle) {
                 (Some(fault), _) => fault,
                 (None, middle) => {
+                    expect_in_time(started.elapsed(), self.deadline())?;
                     let answer = match middle {
                         Some(_) => self.call(&part),
                         None => self.call_with_retry(&part),
@@ -101,6 +108,16 @@ impl Step {
             .map(|output| new_null_array(&output.data_type, part.rows));
         self.arrange(part, computed.collect())
     }
+}
+
+/// # Errors
+/// A search that has taken too long.
+fn expect_in_time(elapsed: Duration, deadline: Duration) -> Result<(), Fault> {
+    let limit = deadline.saturating_mul(MAX_DEADLINES);
+    if elapsed <= limit {
+        return Ok(());
+    }
+    Err(Fault::Search { ms: limit.as_millis() })
 }
 
 /// Where to cut; `None` where it is one change. The two rows of an update stay together.
@@ -173,6 +190,15 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_search_ends_after_ten_deadlines_and_is_no_rows_fault() {
+        let deadline = Duration::from_millis(200);
+        assert_eq!(expect_in_time(Duration::from_millis(2000), deadline), Ok(()));
+        let fault = expect_in_time(Duration::from_millis(2001), deadline).unwrap_err();
+        assert_eq!(fault, Fault::Search { ms: 2000 });
+        assert!(fault.row_code().is_none() && !fault.condemns_instance());
+    }
 
     #[test]
     fn a_cut_never_parts_the_rows_of_one_change() {

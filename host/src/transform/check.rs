@@ -219,20 +219,22 @@ pub(crate) struct Reject {
 /// # Errors
 /// A reject of a row that the batch does not have.
 pub(crate) fn rejects(rejects: &[wit::Reject], rows: usize, columns: &[&str]) -> Result<Vec<Reject>, Invalid> {
-    let mut checked = rejects
+    let mut each = rejects
         .iter()
         .map(|reject| {
             let row = usize::try_from(reject.row).ok().filter(|row| *row < rows);
-            Ok(Reject {
-                row: row.ok_or(What::RejectRow { rows })?,
-                column: Some(column(&reject.column, columns).to_owned()),
-                code: code(&reject.code).to_owned(),
-            })
+            Ok((row.ok_or(What::RejectRow { rows })?, reject))
         })
         .collect::<Result<Vec<_>, Invalid>>()?;
-    checked.sort_by_key(|reject| reject.row);
-    checked.dedup_by_key(|reject| reject.row);
-    Ok(checked)
+    // Before a text is copied: a component may reject a row a million times.
+    each.sort_by_key(|(row, _)| *row);
+    each.dedup_by_key(|(row, _)| *row);
+    let checked = each.into_iter().map(|(row, reject)| Reject {
+        row,
+        column: Some(column(&reject.column, columns).to_owned()),
+        code: code(&reject.code).to_owned(),
+    });
+    Ok(checked.collect())
 }
 
 /// The code as it may be shown.
@@ -351,6 +353,14 @@ mod tests {
         let checked = super::rejects(&[reject("one"), reject("two")], 1, &["a"]).unwrap();
         assert_eq!(checked.len(), 1);
         assert_eq!(checked[0].code, "one");
+        let at = |row, code: &str| wit::Reject { row, ..reject(code) };
+        let mixed = [at(1, "b"), at(0, "a"), at(1, "c"), at(0, "d")];
+        let codes: Vec<String> = super::rejects(&mixed, 2, &["a"])
+            .unwrap()
+            .into_iter()
+            .map(|reject| reject.code)
+            .collect();
+        assert_eq!(codes, ["a", "b"]);
     }
 
     #[test]

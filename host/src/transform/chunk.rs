@@ -1,5 +1,7 @@
 //! A chunk on its way through a chain: six metadata columns that no component changes, and the columns that they do.
 
+use std::collections::{BTreeSet, HashSet};
+use std::fmt::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -20,6 +22,8 @@ const CAPTURE_INSTANCE: usize = 0;
 const START_LSN: usize = 1;
 const SEQVAL: usize = 2;
 const OPERATION: usize = 3;
+/// From so many characters on, a value may not be a part of a code.
+const MIN_SHOWN: usize = 4;
 
 /// A chunk in the middle of a chain.
 #[derive(Debug)]
@@ -35,20 +39,44 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
-    /// Whether a text is one of the chunk's values, or holds one of four characters or more. Looks at every value: for
-    /// the way to an error message alone.
-    pub(crate) fn shows_a_value(&self, text: &str) -> bool {
+    /// Those of `codes` that may be shown: none of the chunk's values is one of them, or a part of one from four characters
+    /// on. Goes through the values once, whatever the number of codes; a chunk of more than `most` values is not gone
+    /// through, and no code of it may be shown. Codes are in lower-case ASCII.
+    pub(crate) fn showable<'c>(&self, codes: &BTreeSet<&'c str>, most: usize) -> BTreeSet<&'c str> {
+        let mut showable = codes.clone();
+        if self.rows.saturating_mul(self.columns.len()) > most {
+            return BTreeSet::new();
+        }
+        let longest = codes.iter().map(|code| code.len()).max().unwrap_or(0);
+        let mut parts: HashSet<&str> = codes.iter().flat_map(|code| parts(code)).collect();
         let format = FormatOptions::default();
-        self.columns
-            .iter()
-            .any(|column| match ArrayFormatter::try_new(column, &format) {
-                Ok(values) => (0..column.len()).filter(|row| column.is_valid(*row)).any(|row| {
-                    let value = values.value(row).to_string().to_lowercase();
-                    !value.is_empty() && (value == text || (value.chars().count() >= 4 && text.contains(&value)))
-                }),
+        let mut value = String::new();
+        for column in &self.columns {
+            let Ok(values) = ArrayFormatter::try_new(column, &format) else {
                 // What cannot be shown cannot be compared either.
-                Err(_) => true,
-            })
+                return BTreeSet::new();
+            };
+            let texts = column.as_string_opt::<i32>();
+            for row in (0..column.len()).filter(|row| column.is_valid(*row)) {
+                // No letter becomes so much shorter in lower case.
+                if texts.is_some_and(|texts| texts.value(row).len() > longest * 4) {
+                    continue;
+                }
+                value.clear();
+                if write!(value, "{}", values.value(row)).is_err() {
+                    return BTreeSet::new();
+                }
+                match value.is_ascii() {
+                    true => value.make_ascii_lowercase(),
+                    false => value = value.to_lowercase(),
+                }
+                // Each part counts once, however often it is a value.
+                if parts.remove(value.as_str()) {
+                    showable.retain(|code| *code != value && (value.len() < MIN_SHOWN || !code.contains(&value)));
+                }
+            }
+        }
+        showable
     }
 
     /// Takes a chunk apart and checks that it has the promised columns. Dictionaries among the captured columns are
@@ -252,6 +280,14 @@ impl ChangeIds {
     }
 }
 
+/// The code itself, and everything of four characters and more that stands in it. Of a text that is not ASCII itself alone.
+fn parts(code: &str) -> impl Iterator<Item = &str> {
+    let starts = 0..code.len();
+    let parts =
+        starts.flat_map(move |start| (start + MIN_SHOWN..=code.len()).filter_map(move |end| code.get(start..end)));
+    parts.chain(std::iter::once(code))
+}
+
 fn decoded(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, String> {
     match array.data_type() {
         same if same == data_type => Ok(array.clone()),
@@ -259,5 +295,51 @@ fn decoded(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, String> {
             compute::cast(array, data_type).map_err(|error| format!("cannot be decoded: {error}"))
         }
         other => Err(format!("has type {other} instead of {data_type}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::Int64Array;
+
+    use super::*;
+
+    fn chunk(columns: Vec<ArrayRef>) -> Chunk {
+        Chunk {
+            rows: columns.first().map_or(0, |column| column.len()),
+            meta: Vec::new(),
+            meta_fields: Vec::new(),
+            columns,
+            origin: None,
+        }
+    }
+
+    #[test]
+    fn codes_that_are_or_hold_a_value_are_not_shown() {
+        let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("Smith"), None, Some("abc"), Some("")]));
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![4711, 7, 8, 9]));
+        let chunk = chunk(vec![texts, numbers]);
+        let codes = BTreeSet::from([
+            "mr-smith-x",
+            "smith",
+            "abc",
+            "abc-d",
+            "smit",
+            "no-4711",
+            "no-7",
+            "7",
+            "too-long",
+        ]);
+        let showable: Vec<&str> = chunk.showable(&codes, 8).into_iter().collect();
+        assert_eq!(showable, ["abc-d", "no-7", "smit", "too-long"]);
+        // What is too much to be gone through is withheld.
+        assert!(chunk.showable(&codes, 7).is_empty());
+    }
+
+    #[test]
+    fn letters_that_have_a_lower_case_in_ascii_are_compared_in_it() {
+        // KELVIN SIGN.
+        let texts: ArrayRef = Arc::new(StringArray::from(vec!["\u{212A}\u{212A}\u{212A}\u{212A}"]));
+        assert!(chunk(vec![texts]).showable(&BTreeSet::from(["kkkk"]), 100).is_empty());
     }
 }

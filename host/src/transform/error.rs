@@ -197,6 +197,15 @@ pub enum Fault {
         /// The limit.
         ms: u128,
     },
+    /// To find the rows that it fails on took too long.
+    #[error(
+        "the component fails on rows of the chunk, and to find them took longer than {ms} ms (ten deadlines); mend the \
+         component, raise `deadline`, or read smaller chunks"
+    )]
+    Search {
+        /// The limit.
+        ms: u128,
+    },
     /// It handed over too much.
     #[error("the component handed over more than its limit of {bytes} bytes; raise `output`, or read smaller chunks")]
     Output {
@@ -314,7 +323,11 @@ impl Fault {
         }
         !matches!(
             self,
-            Fault::Deadline { .. } | Fault::Rejected { .. } | Fault::Failed { .. } | Fault::TooMany { .. }
+            Fault::Deadline { .. }
+                | Fault::Search { .. }
+                | Fault::Rejected { .. }
+                | Fault::Failed { .. }
+                | Fault::TooMany { .. }
         )
     }
 
@@ -332,7 +345,7 @@ impl Fault {
             // No row was there yet: the machine may have been short of memory.
             Fault::Opening(_) => None,
             // How long a call takes depends on the machine as well.
-            Fault::Deadline { .. } => None,
+            Fault::Deadline { .. } | Fault::Search { .. } => None,
             Fault::Signature | Fault::Plan(_) | Fault::PlanChanged | Fault::TooMany { .. } => None,
         }
     }

@@ -1,6 +1,6 @@
 //! What a component says will come out, checked against what goes in.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use arrow::datatypes::DataType;
 
@@ -10,6 +10,8 @@ use crate::shape::{META_AFTER, META_BEFORE};
 
 /// More output columns than any table has.
 const MAX_OUTPUTS: usize = 10_000;
+/// The longest `how` that is taken, in bytes.
+const MAX_HOW_BYTES: usize = 16 << 10;
 /// Characters of a `how` that are kept.
 const MAX_HOW_CHARS: usize = 120;
 /// Characters that Delta refuses in a column name.
@@ -27,6 +29,21 @@ pub enum PlanFault {
         /// The output column.
         output: String,
     },
+    /// It says more of a column than there is to say.
+    #[error("output column `{output}` has {count} {what}, and may have {most}")]
+    TooMuch {
+        /// The output column.
+        output: String,
+        /// Of what: `sources`, `keys` or `bytes of how`.
+        what: &'static str,
+        /// How many there are.
+        count: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// It reads more columns than there are.
+    #[error("it reads {0} columns, which is more than there are")]
+    TooManyReads(usize),
     /// It says that a column is made of one that is not there.
     #[error("output column `{output}` is made of a column that the input does not have")]
     UnknownSource {
@@ -132,7 +149,20 @@ impl Plan {
         if plan.outputs.len() > MAX_OUTPUTS {
             return Err(PlanFault::TooMany(plan.outputs.len()));
         }
-        let position = |name: &str| inputs.iter().position(|input| input.name == name);
+        let mut positions = HashMap::with_capacity(inputs.len());
+        for (position, input) in inputs.iter().enumerate() {
+            positions.entry(input.name.as_str()).or_insert(position);
+        }
+        let position = |name: &str| positions.get(name).copied();
+        let at_most = |output: &str, what, count, most| match count > most {
+            true => Err(PlanFault::TooMuch {
+                output: shown(output),
+                what,
+                count,
+                most,
+            }),
+            false => Ok(()),
+        };
         let mut names = HashSet::new();
         let mut computed = 0;
         let mut outputs = Vec::with_capacity(plan.outputs.len());
@@ -154,6 +184,8 @@ impl Plan {
                 wit::OutputSource::Computed(field) => {
                     computed += 1;
                     check_name(name)?;
+                    at_most(name, "sources", field.sources.len(), inputs.len() + META_BEFORE.len())?;
+                    at_most(name, "bytes of how", field.how.len(), MAX_HOW_BYTES)?;
                     // Each once, however often it is named.
                     let mut sources = BTreeSet::new();
                     for source in &field.sources {
@@ -165,6 +197,9 @@ impl Plan {
                             None => return Err(PlanFault::UnknownSource { output: shown(name) }),
                         }
                     }
+                    // After what is not granted, which is the better reason.
+                    let keys = keys(name, &field.keys, granted)?;
+                    at_most(name, "keys", field.keys.len(), granted.len())?;
                     Output {
                         name: name.clone(),
                         data_type: arrow_type(field.data_type).ok_or_else(|| PlanFault::Decimal(shown(name)))?,
@@ -172,7 +207,7 @@ impl Plan {
                         from: From::Computed {
                             sources: sources.into_iter().collect(),
                             how: one_line(&field.how, MAX_HOW_CHARS),
-                            keys: keys(name, &field.keys, granted)?,
+                            keys,
                         },
                     }
                 }
@@ -244,7 +279,8 @@ fn keys(
     granted: &BTreeMap<String, String>,
 ) -> Result<BTreeMap<String, String>, PlanFault> {
     let mut keys = BTreeMap::new();
-    for name in named {
+    // One more would be one twice.
+    for name in named.iter().take(granted.len() + 1) {
         let version = granted.get(name).ok_or_else(|| PlanFault::UngrantedKey {
             output: shown(output),
             key: shown(name),
@@ -255,6 +291,9 @@ fn keys(
 }
 
 fn reads(names: &[String], inputs: &[Input]) -> Result<Vec<Read>, PlanFault> {
+    if names.len() > inputs.len() + META_BEFORE.len() {
+        return Err(PlanFault::TooManyReads(names.len()));
+    }
     let mut seen = HashSet::new();
     let mut reads = Vec::with_capacity(names.len().min(inputs.len()));
     for (index, name) in names.iter().enumerate() {
@@ -381,6 +420,25 @@ mod tests {
             error.to_string(),
             "output column `a`: the key `other` is not granted to this transform; add it to the transform's `keys`"
         );
+    }
+
+    #[test]
+    fn a_plan_may_not_say_more_than_there_is() {
+        use wit::DataType::Utf8;
+        let fault = |output| match check(vec![output], &[]).unwrap_err() {
+            PlanFault::TooMuch { what, count, most, .. } => (what, count, most),
+            other => panic!("{other}"),
+        };
+        // Three columns and six of metadata.
+        assert!(check(vec![computed("a", Utf8, &["id"; 9])], &[]).is_ok());
+        assert_eq!(fault(computed("a", Utf8, &["id"; 10])), ("sources", 10, 9));
+        assert_eq!(fault(with_keys(computed("a", Utf8, &[]), &["pii"; 3])), ("keys", 3, 2));
+        let mut told = computed("a", Utf8, &[]);
+        if let wit::OutputSource::Computed(field) = &mut told.source {
+            field.how = "x".repeat(16 * 1024 + 1);
+        }
+        assert_eq!(fault(told), ("bytes of how", 16_385, 16_384));
+        assert_eq!(check(vec![], &["id"; 10]).unwrap_err(), PlanFault::TooManyReads(10));
     }
 
     #[test]

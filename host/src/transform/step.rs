@@ -1,7 +1,8 @@
 //! One transform of an open chain: its plan, and how a chunk gets through it.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::{ArrayRef, new_empty_array};
 
@@ -29,6 +30,8 @@ const MAX_REASON_CHARS: usize = 500;
 const MAX_NAMES: usize = 100;
 /// Different codes of one answer that are shown.
 const MAX_CODES: usize = 100;
+/// Values of a chunk that are looked through before a code of it is shown, a second or two of work.
+const MAX_VALUES: usize = 1 << 24;
 /// A chunk is tried on so many instances before it is given up.
 const INSTANCES: usize = 2;
 
@@ -271,6 +274,10 @@ impl Step {
         self.plugin.masks()
     }
 
+    pub(super) fn deadline(&self) -> Duration {
+        self.limits.deadline
+    }
+
     pub(super) fn quarantines(&self) -> bool {
         self.on_error == OnError::Quarantine
     }
@@ -444,28 +451,33 @@ impl OwnedTable {
 /// A code as it may be shown. The alphabet of codes still spells many values, so one that the batch holds is withheld.
 fn shown_code(chunk: &Chunk, code: &str) -> String {
     let code = check::code(code);
-    if chunk.shows_a_value(code) {
-        check::WITHHELD_CODE.to_owned()
-    } else {
-        code.to_owned()
+    let showable = chunk.showable(&BTreeSet::from([code]), MAX_VALUES);
+    match showable.contains(code) {
+        true => code.to_owned(),
+        false => check::WITHHELD_CODE.to_owned(),
     }
 }
 
 /// The same for each code of many rejects.
 fn withhold(chunk: &Chunk, rejects: &mut [Reject]) {
-    let mut shown: BTreeMap<String, String> = BTreeMap::new();
-    for reject in rejects {
-        if !shown.contains_key(&reject.code) {
-            // To look through all values for each of thousands of codes would take longer than the deadline allows, and a
-            // component that has so many codes has put something else into them.
-            let safe = match shown.len() < MAX_CODES {
-                true => shown_code(chunk, &reject.code),
-                false => check::WITHHELD_CODE.to_owned(),
-            };
-            shown.insert(reject.code.clone(), safe);
+    if rejects.is_empty() {
+        return;
+    }
+    // A component that has thousands of codes has put something else into them.
+    let mut codes = BTreeSet::new();
+    for reject in rejects.iter() {
+        if codes.len() < MAX_CODES {
+            codes.insert(reject.code.as_str());
         }
-        if let Some(safe) = shown.get(&reject.code) {
-            reject.code.clone_from(safe);
+    }
+    let showable: BTreeSet<String> = chunk
+        .showable(&codes, MAX_VALUES)
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
+    for reject in rejects {
+        if !showable.contains(&reject.code) {
+            check::WITHHELD_CODE.clone_into(&mut reject.code);
         }
     }
 }
