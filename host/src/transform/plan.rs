@@ -154,7 +154,7 @@ impl Plan {
             positions.entry(input.name.as_str()).or_insert(position);
         }
         let position = |name: &str| positions.get(name).copied();
-        let at_most = |output: &str, what, count, most| match count > most {
+        let at_most = |output: &str, what: &'static str, count: usize, most: usize| match count > most {
             true => Err(PlanFault::TooMuch {
                 output: shown(output),
                 what,
@@ -424,16 +424,16 @@ mod tests {
 
     #[test]
     fn a_plan_may_not_say_more_than_there_is() {
-        use wit::DataType::Utf8;
+        let text = |sources: &[&str]| computed("a", wit::DataType::Utf8, sources);
         let fault = |output| match check(vec![output], &[]).unwrap_err() {
             PlanFault::TooMuch { what, count, most, .. } => (what, count, most),
             other => panic!("{other}"),
         };
         // Three columns and six of metadata.
-        assert!(check(vec![computed("a", Utf8, &["id"; 9])], &[]).is_ok());
-        assert_eq!(fault(computed("a", Utf8, &["id"; 10])), ("sources", 10, 9));
-        assert_eq!(fault(with_keys(computed("a", Utf8, &[]), &["pii"; 3])), ("keys", 3, 2));
-        let mut told = computed("a", Utf8, &[]);
+        assert!(check(vec![text(&["id"; 9])], &[]).is_ok());
+        assert_eq!(fault(text(&["id"; 10])), ("sources", 10, 9));
+        assert_eq!(fault(with_keys(text(&[]), &["pii"; 3])), ("keys", 3, 2));
+        let mut told = text(&[]);
         if let wit::OutputSource::Computed(field) = &mut told.source {
             field.how = "x".repeat(16 * 1024 + 1);
         }
