@@ -190,6 +190,11 @@ impl Setup {
     /// # Errors
     /// A sentence: the line, the column, and what is wrong.
     pub(crate) fn rows(&self, text: &str) -> Result<RecordBatch, String> {
+        self.rows_of_text(text, true)
+    }
+
+    /// `made_up` says that no cell is somebody's, so that one may stand in a message.
+    fn rows_of_text(&self, text: &str, made_up: bool) -> Result<RecordBatch, String> {
         let mut records = csv::parse(text)?.into_iter();
         let (_, header) = records.next().ok_or("there is no header")?;
         let mut places: Vec<Option<usize>> = vec![None; self.shape.columns.len()];
@@ -199,7 +204,14 @@ impl Setup {
             let place = match self.shape.columns.iter().position(|column| column.name == name) {
                 Some(column) => &mut places[column],
                 None if name == "_operation" => &mut operation,
-                None => return Err(self.no_column(name)),
+                None if made_up => return Err(self.no_column(name)),
+                // Where the header was forgotten, this is a value.
+                None => {
+                    return Err(format!(
+                        "field {} of the first line names no column of the table; the first line is the header",
+                        at + 1
+                    ));
+                }
             };
             if place.replace(at).is_some() {
                 return Err(format!("the header has `{name}` twice"));
@@ -221,7 +233,7 @@ impl Setup {
             }
         }
         let operations = match operation {
-            Some(at) => operations(&cells[at], &lines)?,
+            Some(at) => operations(&cells[at], &lines, made_up)?,
             None => vec![2; lines.len()],
         };
         let nulls = vec![None; lines.len()];
@@ -241,13 +253,14 @@ impl Setup {
         rows::chunk(&self.shape, &operations, columns)
     }
 
-    /// The same of a file.
+    /// The same of a file, whose rows may have been captured: no message has a cell of it.
     ///
     /// # Errors
     /// As [`Setup::rows`], with the file.
     pub(crate) fn rows_of_file(&self, file: &Path) -> Result<RecordBatch, KitError> {
         let text = std::fs::read_to_string(file).map_err(KitError::system("read", file))?;
-        self.rows(&text).map_err(|reason| KitError::file(file, reason))
+        self.rows_of_text(&text, false)
+            .map_err(|reason| KitError::file(file, reason))
     }
 
     /// That the table has no such column, with the nearest.
@@ -322,7 +335,7 @@ fn columns_of(shape: &TableShape, what: &str, names: &[String]) -> Result<Vec<St
     }
 }
 
-fn operations(cells: &[Cell], lines: &[usize]) -> Result<Vec<i32>, String> {
+fn operations(cells: &[Cell], lines: &[usize], made_up: bool) -> Result<Vec<i32>, String> {
     cells
         .iter()
         .zip(lines)
@@ -333,8 +346,12 @@ fn operations(cells: &[Cell], lines: &[usize]) -> Result<Vec<i32>, String> {
                 .position(|known| *known == word)
                 .and_then(|at| i32::try_from(at).ok())
                 .ok_or_else(|| {
+                    let word = match made_up {
+                        true => format!("`{word}`"),
+                        false => "`_operation`".to_owned(),
+                    };
                     format!(
-                        "line {line}: `{word}` is no operation; they are {}",
+                        "line {line}: {word} is no operation; they are {}",
                         OPERATIONS.join(", ")
                     )
                 })

@@ -106,7 +106,7 @@ fn mistakes_in_a_fixture_say_where_and_what_was_meant() {
     let desk = Desk::new();
     for (head, words) in [
         ("rows = '''nmae\nx'''\n", "no column `nmae`; did you mean `name`"),
-        ("rows = '''id\nx'''\n", "line 2, column `id`: `x` is no number"),
+        ("rows = '''id\nx'''\n", "line 2, column `id`: the value is no number"),
         ("rows = '''id,name\n1'''\n", "line 2 has 1 fields"),
         (
             "rows = '''_operation,id\nafter,1'''\n",
@@ -142,6 +142,20 @@ fn mistakes_in_a_fixture_say_where_and_what_was_meant() {
             error.contains(words) && error.contains("people.toml"),
             "{head}: {error}"
         );
+    }
+    // The rows of a file may be somebody's.
+    for text in [
+        "secret,x\n1,2\n",
+        "id\nsecret\n",
+        "_operation,id\nsecret,1\n",
+        "id,born\n1,secret\n",
+    ] {
+        desk.write("rows.csv", text);
+        let error = desk
+            .fixture(&format!("rows_file = 'rows.csv'\n{TABLE}"))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("rows.csv") && !error.contains("secret"), "{error}");
     }
     let error = desk
         .fixture("[table]\ncolumns = [{ name = \"a\", type = \"strig\" }]\n")
