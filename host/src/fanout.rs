@@ -266,6 +266,14 @@ pub(crate) fn key_ring(settings: &Settings) -> Result<KeyRing, KeyError> {
     for key in &settings.keys {
         keys.insert(&key.name, &key.version, key.secret.reveal().as_bytes().to_vec())?;
     }
+    if let Some((one, other)) = keys.twins() {
+        tracing::warn!(
+            one,
+            other,
+            "two keys have one secret, so that what is made with one can be matched with what is made with the other; give each \
+             its own"
+        );
+    }
     Ok(keys)
 }
 

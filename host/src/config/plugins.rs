@@ -16,6 +16,8 @@ pub struct PluginSettings {
     pub dir: Option<PathBuf>,
     /// Whether a file that changes takes effect at the next batch, and not at the next start.
     pub reload: bool,
+    /// Whether no plugin file is accepted while there is no lock file.
+    pub locked: bool,
     /// Where compiled components are kept.
     pub cache: CacheSettings,
     /// Where the lock file is, if there is one: beside the configuration and named as it is, with `.lock`. `None`: the
@@ -28,6 +30,7 @@ impl PluginSettings {
         let settings = PluginSettings {
             dir: section.string("dir")?.map(|dir| base.join(dir)),
             reload: section.boolean("reload")?.unwrap_or(false),
+            locked: section.boolean("locked")?.unwrap_or(false),
             cache: cache(&mut section, base)?,
             lock_file: None,
         };
@@ -35,16 +38,24 @@ impl PluginSettings {
         Ok(settings)
     }
 
-    /// The plugins as the engine takes them. Reads the lock file, which only what runs components needs.
+    /// The plugins as the engine takes them. Reads the lock file, which only what runs components needs. With `locked`, one
+    /// that is not there is one that has no file.
     ///
     /// # Errors
     /// A lock file that is there and cannot be read.
     pub fn accepted(&self) -> Result<Plugins, ConfigError> {
         Ok(Plugins {
             dir: self.dir.clone(),
-            lock: self.lock()?,
+            lock: self.lock()?.or_else(|| self.locked.then(|| self.empty_lock())),
             reload: self.reload,
         })
+    }
+
+    fn empty_lock(&self) -> Lock {
+        Lock {
+            path: self.lock_file.clone().unwrap_or_else(|| PathBuf::from("sluice.lock")),
+            pins: Pins::default(),
+        }
     }
 
     /// The lock file; `None` when there is none.
@@ -122,6 +133,22 @@ mod tests {
             ..PluginSettings::default()
         };
         assert_eq!(nowhere.lock().unwrap(), None);
+        assert_eq!(nowhere.accepted().unwrap().lock, None);
+    }
+
+    #[test]
+    fn locked_accepts_no_file_where_there_is_no_lock_file() {
+        let table: toml::Table = "locked = true".parse().unwrap();
+        let parsed = PluginSettings::parse(Section::new("plugins", &table), Path::new("/etc/sluice")).unwrap();
+        assert!(parsed.locked);
+        let settings = PluginSettings {
+            lock_file: Some("/nowhere/at/all/sluice.lock".into()),
+            ..parsed
+        };
+        let lock = settings.accepted().unwrap().lock.expect("an empty one");
+        assert_eq!(lock.pins, Pins::default());
+        assert_eq!(lock.path, Path::new("/nowhere/at/all/sluice.lock"));
+        assert_eq!(settings.lock().unwrap(), None);
     }
 
     fn parsed(text: &str) -> Result<CacheSettings, String> {

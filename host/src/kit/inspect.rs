@@ -7,6 +7,7 @@ use wasmparser::{Parser, Payload};
 use super::component::{Component, Workbench};
 use super::error::KitError;
 use crate::error::ErrorKind;
+use crate::transform::name_of;
 
 /// All that can be said of a component without a table.
 #[derive(Debug, Serialize)]
@@ -81,13 +82,13 @@ pub(crate) fn inspect(component: Component) -> Result<Inspection, KitError> {
     let accepted = accepted.ok();
     let version = match (&accepted, &info) {
         (Some(accepted), _) => Some(accepted.version.clone()),
-        (None, Some(info)) => Some(info.version.clone()),
+        (None, Some(info)) => Some(name_of(&info.version)),
         (None, None) => None,
     };
     Ok(Inspection {
         file: component.shown.clone(),
         name: component.name.clone(),
-        built_as: info.map(|info| info.name),
+        built_as: info.map(|info| name_of(&info.name)),
         version,
         kind: outline.kind,
         wit: accepted.map(|accepted| accepted.wit),
@@ -152,15 +153,15 @@ impl Outline {
                 Payload::End(_) => depth = depth.saturating_sub(1),
                 Payload::ComponentImportSection(imports) if depth == 0 => {
                     let names = imports.into_iter().filter_map(Result::ok);
-                    outline.imports.extend(names.map(|import| import.name.name.to_owned()));
+                    outline.imports.extend(names.map(|import| name_of(import.name.name)));
                 }
                 Payload::ComponentExportSection(exports) if depth == 0 => {
                     let names = exports.into_iter().filter_map(Result::ok);
-                    outline.exports.extend(names.map(|export| export.name.name.to_owned()));
+                    outline.exports.extend(names.map(|export| name_of(export.name.name)));
                 }
                 Payload::ImportSection(imports) if !is_component => {
                     let names = imports.into_imports().filter_map(Result::ok);
-                    outline.imports.extend(names.map(|import| import.module.to_owned()));
+                    outline.imports.extend(names.map(|import| name_of(import.module)));
                 }
                 // `interface#function`; what has no interface (`memory`) is the machinery's.
                 Payload::ExportSection(exports) if !is_component => {
@@ -168,7 +169,7 @@ impl Outline {
                         .into_iter()
                         .filter_map(Result::ok)
                         .filter_map(|export| export.name.split_once('#'))
-                        .map(|(interface, _)| interface.trim_start_matches("cabi_post_").to_owned());
+                        .map(|(interface, _)| name_of(interface.trim_start_matches("cabi_post_")));
                     outline.exports.extend(interfaces);
                 }
                 _ => {}

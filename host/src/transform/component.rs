@@ -12,6 +12,7 @@ use super::contract::Linked;
 use super::error::{listing, quoted};
 use super::levels::{self, Levels, on_ample_stack};
 use super::module::{self, ModuleFault};
+use super::plan::one_line;
 use super::wasi;
 use crate::error::ErrorKind;
 use crate::sha256;
@@ -20,6 +21,10 @@ use crate::sha256;
 pub(crate) const MAX_FILE_BYTES: u64 = 128 << 20;
 /// The custom section in which a build says what the component is called.
 const INFO_SECTION: &str = "sluice:plugin";
+/// Characters of a name of a component's own that are kept.
+const MAX_NAME_CHARS: usize = 200;
+/// Characters of what is wrong with a component that are shown; names of its own may stand in it.
+const MAX_REASON_CHARS: usize = 2000;
 
 /// Why a plugin cannot be had.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -215,6 +220,17 @@ impl Compiled {
         })
     }
 
+    /// Refuses what is no transform as far as that is seen without compiling it.
+    pub(crate) fn inspect(file: &str, bytes: &[u8]) -> Result<(), PluginError> {
+        let inspected = on_ample_stack(|| inspect(file, bytes).map(|_| ()));
+        inspected.unwrap_or_else(|reason| {
+            Err(PluginError::Damaged {
+                file: file.to_owned(),
+                reason,
+            })
+        })
+    }
+
     /// Whether it may keep one of the two rows of an update and drop the other. The first version of the contract has
     /// them go together.
     pub(crate) fn splits_updates(&self) -> bool {
@@ -231,7 +247,7 @@ impl Compiled {
         let inspected = inspect(file, &bytes)?;
         let damaged = |what: &str, error: wasmtime::Error| PluginError::Damaged {
             file: file.to_owned(),
-            reason: format!("{what}: {error:#}"),
+            reason: one_line(&format!("{what}: {error:#}"), MAX_REASON_CHARS),
         };
         let compiled = match (cache, &inspected.component) {
             (None, made) => Component::from_binary(engine, made.as_deref().unwrap_or(&bytes)),
@@ -274,7 +290,7 @@ struct Outline {
 fn inspect(file: &str, bytes: &[u8]) -> Result<Inspected, PluginError> {
     let damaged = |reason: String| PluginError::Damaged {
         file: file.to_owned(),
-        reason,
+        reason: one_line(&reason, MAX_REASON_CHARS),
     };
     if !bytes.starts_with(b"\0asm") {
         return Err(damaged("the file is no WebAssembly".to_owned()));
@@ -286,11 +302,11 @@ fn inspect(file: &str, bytes: &[u8]) -> Result<Inspected, PluginError> {
         let encoded = module::componentize(bytes).map_err(|fault| match fault {
             ModuleFault::Import(import) => PluginError::UnknownImport {
                 file: file.to_owned(),
-                import,
+                import: one_line(&import, MAX_NAME_CHARS),
             },
             ModuleFault::Version(found) => PluginError::OtherContract {
                 file: file.to_owned(),
-                found,
+                found: one_line(&found, MAX_NAME_CHARS),
             },
             ModuleFault::Other(reason) => damaged(reason),
         })?;
@@ -328,12 +344,12 @@ impl Outline {
                 Payload::End(_) => depth = depth.saturating_sub(1),
                 Payload::ComponentImportSection(imports) if depth == 0 => {
                     for import in imports {
-                        outline.imports.push(import.map_err(cut)?.name.name.to_owned());
+                        outline.imports.push(name_of(import.map_err(cut)?.name.name));
                     }
                 }
                 Payload::ComponentExportSection(exports) if depth == 0 => {
                     for export in exports {
-                        outline.exports.push(export.map_err(cut)?.name.name.to_owned());
+                        outline.exports.push(name_of(export.map_err(cut)?.name.name));
                     }
                 }
                 Payload::ComponentCanonicalSection(functions) => {
@@ -344,9 +360,11 @@ impl Outline {
                     }
                 }
                 Payload::CustomSection(section) if depth == 0 && section.name() == INFO_SECTION => {
-                    let parsed = serde_json::from_slice(section.data())
+                    let parsed: PluginInfo = serde_json::from_slice(section.data())
                         .map_err(|error| format!("the section `{INFO_SECTION}` cannot be read: {error}"))?;
-                    outline.info = Some(parsed);
+                    outline.info = Some(PluginInfo {
+                        version: name_of(&parsed.version),
+                    });
                 }
                 _ => {}
             }
@@ -388,6 +406,12 @@ impl Outline {
     }
 }
 
+/// A name that the component gives itself or what it uses, for people and to be compared with the names that there are:
+/// those are short and have no control character, so that none of them is made here.
+pub(crate) fn name_of(name: &str) -> String {
+    one_line(name, MAX_NAME_CHARS)
+}
+
 fn export(version: &str) -> String {
     format!("{PACKAGE}/transform@{version}")
 }
@@ -415,5 +439,29 @@ fn in_dir(dir: &Option<String>) -> String {
     match dir {
         Some(dir) => format!(" in {dir} or built in"),
         None => " (and no `[plugins] dir` is set)".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_a_component_bring_no_control_character_to_the_terminal() {
+        assert_eq!(name_of("a\u{1b}[31mb\nc"), "a [31mb c");
+        assert_eq!(name_of(&"x".repeat(1000)).len(), 200);
+        for name in offered().into_iter().chain(types()).chain([export(VERSIONS[0])]) {
+            assert_eq!(name_of(&name), name);
+        }
+        // A module: the magic number, version 1, and the section `sluice:plugin` with a version of one escape character.
+        let info = b"{\"version\":\"1\\u001b[2J\"}";
+        let mut module = b"\0asm\x01\0\0\0".to_vec();
+        module.push(0);
+        module.push(1 + 13 + info.len() as u8);
+        module.push(13);
+        module.extend(b"sluice:plugin");
+        module.extend(info);
+        let outline = Outline::read(&module).unwrap();
+        assert_eq!(outline.info.unwrap().version, "1 [2J");
     }
 }

@@ -78,6 +78,16 @@ impl KeyRing {
             .map(|(name, key)| (name.as_str(), key.version.as_str()))
     }
 
+    /// Names of two keys that have one secret, the first such pair. Nothing that is made with one of them is apart from
+    /// what is made with the other.
+    pub fn twins(&self) -> Option<(&str, &str)> {
+        let mut seen: BTreeMap<&[u8], &str> = BTreeMap::new();
+        self.keys.iter().find_map(|(name, key)| {
+            let before = seen.insert(key.secret.as_slice(), name)?;
+            Some((before, name.as_str()))
+        })
+    }
+
     pub(crate) fn get(&self, name: &str) -> Option<&Key> {
         self.keys.get(name)
     }
@@ -98,6 +108,16 @@ mod tests {
         let mut ring = KeyRing::new();
         ring.insert("pii", "v3", b"0123456789abcdef".to_vec()).unwrap();
         assert_eq!(format!("{ring:?}"), r#"{"pii": "v3"}"#);
+    }
+
+    #[test]
+    fn two_keys_with_one_secret_are_named() {
+        let mut ring = KeyRing::new();
+        ring.insert("a", "v1", vec![7; 16]).unwrap();
+        ring.insert("b", "v1", vec![8; 16]).unwrap();
+        assert_eq!(ring.twins(), None);
+        ring.insert("c", "v2", vec![7; 16]).unwrap();
+        assert_eq!(ring.twins(), Some(("a", "c")));
     }
 
     #[test]

@@ -59,6 +59,7 @@ mod watch;
 pub use cache::CacheSettings;
 pub use chain::{Applied, Chain, PROTECTED_VALUE, Quarantined, WITH_ANOTHER};
 pub use check::{Invalid, What};
+pub(crate) use component::name_of;
 pub use component::{Locked, PluginError};
 pub use engine::Engine;
 pub use error::{ConfigFault, Fault, Place, RowAt, TableFault, TransformError};

@@ -21,6 +21,8 @@ pub(crate) struct HostState {
     pub(crate) limiter: Limiter,
     pub(crate) log: LogBudget,
     pub(crate) grants: Arc<Grants>,
+    /// Until `apply` is called. What a component says until then is shown, so it gets no value and no hash of one to say.
+    pub(crate) opening: bool,
     pub(crate) deadline: Instant,
     pub(crate) wasi: Wasi,
     /// Names the table and the plugin in the debug log.
@@ -55,6 +57,7 @@ impl Instance {
             limiter: Limiter::new(limits.memory_bytes),
             log: LogBudget::default(),
             grants,
+            opening: true,
             // A deadline that the clock cannot hold is as good as one in a century.
             deadline: started
                 .checked_add(limits.deadline)
@@ -95,6 +98,7 @@ impl Instance {
 
     /// Calls `apply`.
     pub(crate) fn apply(&mut self, batch: wit::Batch<'_>) -> Result<Result<wit::Outcome, wit::ApplyError>, Fault> {
+        self.store.data_mut().opening = false;
         self.guest
             .apply(&mut self.store, batch)
             .map_err(|error| fault(self.store.data(), self.limits, &error))
@@ -152,6 +156,9 @@ mod tests {
     use wasmtime::{Engine, Module};
 
     use super::*;
+    use crate::transform::keys::KeyRing;
+    use crate::transform::lookup::Lookups;
+    use crate::transform::spec::TransformSpec;
 
     #[test]
     fn every_deadline_is_at_least_one_tick() {
@@ -167,10 +174,56 @@ mod tests {
             limiter: Limiter::new(16 << 20),
             log: LogBudget::default(),
             grants: Arc::default(),
+            opening: true,
             deadline: Instant::now() + Duration::from_secs(60),
             wasi: Wasi::new(Arc::clone(&label)),
             label,
         }
+    }
+
+    #[test]
+    fn until_apply_the_host_answers_for_no_row() {
+        use crate::transform::bindings::v0_2::sluice::transform::{keyed, lookup};
+        use crate::transform::cells::testing::{column, texts};
+
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("countries.csv");
+        std::fs::write(&file, "code,name\nSE,Sverige\n").unwrap();
+        let mut ring = KeyRing::new();
+        ring.insert("pii", "v1", vec![7; 16]).unwrap();
+        let spec = TransformSpec {
+            keys: vec!["pii".into()],
+            lookups: vec!["countries".into()],
+            ..TransformSpec::new("any")
+        };
+        let lookups = Lookups::new([("countries".to_owned(), file)]);
+        let mut state = HostState {
+            grants: Arc::new(Grants::new(&spec, &ring, &lookups).unwrap()),
+            ..state()
+        };
+        let [pii, countries, name] = ["pii", "countries", "name"].map(str::to_owned);
+        let one = || texts(&[Some("SE")]);
+        let tags = keyed::Host::hmac_sha256(&mut state, pii.clone(), String::new(), 1, one()).unwrap();
+        assert!(matches!(tags, Err(keyed::KeyedError::NotGranted)));
+        let picks = keyed::Host::pick(&mut state, pii.clone(), String::new(), 5, 1, one()).unwrap();
+        assert!(matches!(picks, Err(keyed::KeyedError::NotGranted)));
+        let digits = "0123456789".to_owned();
+        let ciphers = keyed::Host::ff1_encrypt(&mut state, pii.clone(), Vec::new(), digits, 1, one()).unwrap();
+        assert!(matches!(ciphers, Err(keyed::KeyedError::NotGranted)));
+        let found = lookup::Host::find(&mut state, countries.clone(), name.clone(), 1, one()).unwrap();
+        assert!(matches!(found, Err(lookup::LookupError::NotGranted)));
+        // Whether it is granted may be asked, by the hash of no row.
+        let none = || column(None, &[0], b"");
+        let tags = keyed::Host::hmac_sha256(&mut state, pii.clone(), String::new(), 0, none()).unwrap();
+        assert!(matches!(tags, Ok(tags) if tags.is_empty()));
+        let columns = lookup::Host::columns(&mut state, countries.clone()).unwrap();
+        assert!(matches!(columns, Ok(columns) if columns == ["code", "name"]));
+
+        state.opening = false;
+        let tags = keyed::Host::hmac_sha256(&mut state, pii, String::new(), 1, one()).unwrap();
+        assert!(matches!(tags, Ok(tags) if tags.len() == 32));
+        let found = lookup::Host::find(&mut state, countries, name, 1, one()).unwrap();
+        assert!(matches!(found, Ok(found) if found.values == b"Sverige"));
     }
 
     fn store(engine: &Engine) -> Store<HostState> {

@@ -85,8 +85,8 @@ enum Holds {
     Other,
 }
 
-/// From so many characters on, people write sentences into a column.
-const SENTENCE: u32 = 80;
+/// From so many characters on, people write about people into a column that is meant for it.
+const REMARK: u32 = 20;
 
 const NAME_OF_A_THING: &str = "a name, of a thing by the words beside it";
 const REFERENCE: &str = "the number of a person, which other tables may resolve";
@@ -241,7 +241,7 @@ impl Kind {
             (Kind::Special, Text(_) | Document | Number | Flag | Guid | Binary | Moment) => Method::Null,
             (Kind::Picture, Text(_) | Binary | Document) => Method::Null,
             (Kind::Pay, Text(_) | Number) => Method::Null,
-            (Kind::FreeText, Text(length)) if length >= SENTENCE => Method::Null,
+            (Kind::FreeText, Text(length)) if length >= REMARK => Method::Null,
             (Kind::FreeText, Document) => Method::Null,
             (Kind::PostCode, Text(_)) => Method::KeepFirst(2),
             (Kind::PostCode, Number) => Method::Hash,
@@ -407,6 +407,8 @@ mod tests {
             ("photo", "varbinary(max)", Method::Null),
             ("notes", "nvarchar(max)", Method::Null),
             ("Bemerkung", "nvarchar(200)", Method::Null),
+            ("remarks", "varchar(60)", Method::Null),
+            ("comment", "nvarchar(20)", Method::Null),
         ] {
             assert_eq!(method(name, source_type), Some(expected), "{name} {source_type}");
         }

@@ -16,6 +16,7 @@ password = { env = "SLUICE_PASSWORD" }         # or { file = "…" }, { command 
 # [plugins]
 # dir = "plugins"                              # NAME.wasm, NAME@VERSION.wasm; `mask` and `map` are inside sluice
 # reload = false                               # true: a file that changes takes effect at the next batch
+# locked = false                               # true: without sluice.lock (`sluice lock`), no plugin file runs
 
 [keys]
 pii = { env = "PII_KEY", version = "v1" }      # `openssl rand -hex 32`; the host computes with it, no component sees it

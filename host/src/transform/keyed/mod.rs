@@ -1,5 +1,6 @@
 //! The `keyed` capability: computations with a secret that never enters the component. One file a function; here is what
-//! stands before each: is the key granted, is the column one, does the answer fit.
+//! stands before each: is the key granted, is the column one, does the answer fit. Until `apply` is called no key is granted for
+//! a row: what a component says in `open` is shown.
 
 mod ff1;
 mod hmac;
@@ -22,7 +23,7 @@ impl Host for HostState {
             deadline: self.deadline,
             limiter: &mut self.limiter,
         };
-        let Some(key) = self.grants.key(&key) else {
+        let Some(key) = self.grants.key(&key).filter(|_| !self.opening || rows == 0) else {
             return Ok(Err(KeyedError::NotGranted));
         };
         let Some(cells) = Cells::new(rows, &values) else {
@@ -43,7 +44,7 @@ impl Host for HostState {
             deadline: self.deadline,
             limiter: &mut self.limiter,
         };
-        let Some(key) = self.grants.key(&key) else {
+        let Some(key) = self.grants.key(&key).filter(|_| !self.opening || rows == 0) else {
             return Ok(Err(KeyedError::NotGranted));
         };
         let Some(alphabet) = ff1::Alphabet::new(&alphabet) else {
@@ -72,7 +73,7 @@ impl Host for HostState {
             deadline: self.deadline,
             limiter: &mut self.limiter,
         };
-        let Some(key) = self.grants.key(&key) else {
+        let Some(key) = self.grants.key(&key).filter(|_| !self.opening || rows == 0) else {
             return Ok(Err(KeyedError::NotGranted));
         };
         if count == 0 {

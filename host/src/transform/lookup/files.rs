@@ -62,6 +62,11 @@ mod tests {
         let path = dir.path().join("a.csv");
         let lookups = Lookups::new([("a".to_owned(), path.clone())]);
         assert!(lookups.get("a").is_err());
+        // A pipe would have whoever opens it wait.
+        std::fs::create_dir(&path).unwrap();
+        let error = lookups.get("a").map(|_| ()).unwrap_err().to_string();
+        assert!(error.ends_with("it is no regular file"), "{error}");
+        std::fs::remove_dir(&path).unwrap();
         std::fs::write(&path, "key,name\n1,one\n").unwrap();
         let first = lookups.get("a").unwrap().unwrap();
         std::fs::write(&path, "key,name\n1,two\n").unwrap();

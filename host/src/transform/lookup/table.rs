@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -95,9 +95,14 @@ impl LookupTable {
             fault,
         };
         let mut bytes = Vec::new();
+        let unreadable = |error| fault(LookupFault::Unreadable(error));
+        // Anything else may make whoever opens it wait.
+        if !fs::metadata(path).map_err(unreadable)?.is_file() {
+            return Err(unreadable(std::io::Error::other("it is no regular file")));
+        }
         File::open(path)
             .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes))
-            .map_err(|error| fault(LookupFault::Unreadable(error)))?;
+            .map_err(unreadable)?;
         LookupTable::parse(path, &bytes)
     }
 

@@ -90,6 +90,7 @@ fn a_locked_file_is_never_exchanged_and_a_half_written_one_is_no_other_component
     write(&dir, &another(&bytes));
     let error = engine.refresh("upper").unwrap_err();
     assert!(matches!(error, PluginError::OtherThanLocked { .. }), "{error}");
+    assert!(!engine.has_compiled(&hex(&another(&bytes))), "nobody accepted it");
     assert_eq!(engine.plugin("upper", None).unwrap().compiled.sha256, hex(&bytes));
 }
 
