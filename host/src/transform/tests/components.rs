@@ -85,8 +85,8 @@ fn a_core_module_with_metadata_is_made_a_component() {
     let bare = core_module(&bench, "upper");
     let module = with_metadata(bare.clone());
     write("core.wasm", &module);
-    let chain = bench.open(&[upper_of("core")], &["name"]).unwrap();
-    let plain = bench.open(&[upper()], &["name"]).unwrap();
+    let chain = bench.open(&[upper_of("core")], &[]).unwrap();
+    let plain = bench.open(&[upper()], &[]).unwrap();
     assert_eq!(chain.apply(&four()).unwrap().batch, plain.apply(&four()).unwrap().batch);
     // The version came with the component's section, which a core module does not have.
     assert_eq!(chain.provenance()[0].version, "unversioned");
