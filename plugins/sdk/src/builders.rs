@@ -170,14 +170,17 @@ impl Utf8Builder {
     /// will end.
     #[inline]
     pub fn append_hex(&mut self, bytes: &[u8], digits: usize) {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let pair = |byte: u8| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
         let values = &mut self.0.values;
         let end = values.len().saturating_add(digits.min(bytes.len().saturating_mul(2)));
         let whole = bytes.len().min(digits.div_ceil(2));
         values.reserve(whole * 2);
-        for &byte in &bytes[..whole] {
-            values.extend_from_slice(&pair(byte));
+        let (fours, rest) = bytes[..whole].as_chunks::<4>();
+        for four in fours {
+            values.extend_from_slice(&hex(*four));
+        }
+        for &byte in rest {
+            let [high, low, ..] = hex([byte, 0, 0, 0]);
+            values.extend_from_slice(&[high, low]);
         }
         // An odd number of digits ends in the middle of a byte.
         values.truncate(end);
@@ -210,6 +213,21 @@ impl Utf8Builder {
     pub fn finish(self) -> Result<Column, ApplyError> {
         self.0.finish()
     }
+}
+
+/// The lower-case hexadecimal digits of four bytes, all eight at once: a digest has 64, and a table of masked columns has
+/// two digests and more a row.
+#[inline]
+fn hex(bytes: [u8; 4]) -> [u8; 8] {
+    // Each byte of `each` is to become one digit. Two bytes apart, then one: the first of the four stays the lowest.
+    let each = u64::from(u32::from_le_bytes(bytes));
+    let each = (each | each << 16) & 0x0000_ffff_0000_ffff;
+    let each = (each | each << 8) & 0x00ff_00ff_00ff_00ff;
+    // The high half of a byte is written first.
+    let each = (each >> 4 | each << 8) & 0x0f0f_0f0f_0f0f_0f0f;
+    // 1 in the bytes from 10 on, whose digits are letters: `a` is 39 after what would follow `9`.
+    let letters = (each + 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101;
+    (each + 0x3030_3030_3030_3030 + letters * 39).to_le_bytes()
 }
 
 impl std::fmt::Write for Utf8Builder {
@@ -349,6 +367,34 @@ mod tests {
         let column = builder.finish().unwrap();
         let view = Utf8View::new(&column, 3).unwrap();
         assert_eq!(view.iter().collect::<Vec<_>>(), [Some("a12abc01**••"), None, Some("ß")]);
+    }
+
+    /// Of `format!`, which writes digits one by one.
+    #[test]
+    fn hexadecimal_digits_of_every_byte_at_every_place_and_of_every_length() {
+        let written = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        for byte in 0..=u8::MAX {
+            for place in 0..4 {
+                let mut four = [0x5a, 0xff, 0, 0x09];
+                four[place] = byte;
+                assert_eq!(hex(four), written(&four).as_bytes(), "{four:?}");
+            }
+        }
+        let bytes: Vec<u8> = (0..35).map(|n| n * 7).collect();
+        for length in 0..bytes.len() {
+            for digits in 0..2 * length + 2 {
+                let mut builder = Utf8Builder::with_capacity(1, 0);
+                builder.append("x");
+                builder.append_hex(&bytes[..length], digits);
+                builder.end_row();
+                let expected = format!("x{}", &written(&bytes[..length])[..digits.min(2 * length)]);
+                assert_eq!(
+                    builder.finish().unwrap().values,
+                    expected.as_bytes(),
+                    "{length} {digits}"
+                );
+            }
+        }
     }
 
     #[test]
