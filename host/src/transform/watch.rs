@@ -8,6 +8,7 @@
 //! that differs ends the watch of its pair. NULL on either side says nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use arrow::array::{Array, ArrayRef, AsArray, StringArray};
@@ -20,6 +21,8 @@ use super::leaks::LeakAt;
 const CERTAIN_CHARS: usize = 6;
 /// Of shorter ones, and of values that were no text, so many distinct ones.
 const CERTAIN_VALUES: usize = 4;
+/// Columns that are not the same differ soon, so the texts of later rows are made only for a pair that did not by then.
+const FIRST_ROWS: usize = 64;
 
 /// The pairs that no row has told apart yet.
 #[derive(Debug)]
@@ -65,30 +68,67 @@ impl Watch {
         if pairs.is_empty() {
             return None;
         }
-        let mut raw = Texts::new(protected);
-        let mut out = Texts::new(outputs);
-        let mut leak = None;
-        pairs.retain_mut(|pair| {
-            if leak.is_some() {
-                return true;
-            }
-            let (Some(raw), Some(out)) = (raw.of(pair.protected), out.of(pair.output)) else {
-                return true;
-            };
-            match pair.look(raw, out, origin) {
-                Seen::NothingNew => true,
-                Seen::Different => false,
-                Seen::Equal { row } => {
-                    leak = Some(LeakAt {
-                        protected: pair.protected,
-                        output: pair.output,
-                        row,
+        let rows = outputs.first().map_or(0, |column| column.len());
+        let mut certain = vec![None; pairs.len()];
+        for part in [0..rows.min(FIRST_ROWS), rows.min(FIRST_ROWS)..rows] {
+            let rows = Rows::new(part, origin);
+            let mut raw = Texts::new(protected, rows.raw.clone());
+            let mut out = Texts::new(outputs, rows.out.clone());
+            let mut still = Vec::with_capacity(certain.len());
+            let mut nth = 0;
+            pairs.retain_mut(|pair| {
+                let before = certain[nth];
+                nth += 1;
+                let seen = pair.look_at(&mut raw, &mut out, &rows);
+                let keeps = !matches!(seen, Seen::Different);
+                if keeps {
+                    still.push(match seen {
+                        Seen::Equal { row } if before.is_none() => Some(row),
+                        _ => before,
                     });
-                    true
                 }
+                keeps
+            });
+            certain = still;
+            if pairs.is_empty() {
+                return None;
             }
-        });
-        leak
+        }
+        pairs.iter().zip(certain).find_map(|(pair, row)| {
+            Some(LeakAt {
+                protected: pair.protected,
+                output: pair.output,
+                row: row?,
+            })
+        })
+    }
+}
+
+/// Some rows of a chunk, of its output and of what it was made of.
+struct Rows<'a> {
+    out: Range<usize>,
+    /// The span that they came from.
+    raw: Range<usize>,
+    origin: Option<&'a [u32]>,
+}
+
+impl<'a> Rows<'a> {
+    fn new(out: Range<usize>, origin: Option<&'a [u32]>) -> Rows<'a> {
+        let origin = origin.map(|origin| &origin[out.clone()]);
+        let raw = match origin {
+            None => out.clone(),
+            Some(origin) => {
+                let first = origin.iter().min().map_or(0, |row| *row as usize);
+                let last = origin.iter().max().map_or(0, |row| *row as usize + 1);
+                first..last
+            }
+        };
+        Rows { out, raw, origin }
+    }
+
+    /// Where a row of the output came from; both positions count from the beginning of their span.
+    fn came_from(&self, row: usize) -> usize {
+        self.origin.map_or(row, |origin| origin[row] as usize - self.raw.start)
     }
 }
 
@@ -103,10 +143,21 @@ enum Seen {
 }
 
 impl Pair {
-    fn look(&mut self, raw: &StringArray, out: &StringArray, origin: Option<&[u32]>) -> Seen {
+    /// Looks at some rows. Texts are made only where both columns have values.
+    fn look_at(&mut self, raw: &mut Texts<'_>, out: &mut Texts<'_>, rows: &Rows<'_>) -> Seen {
+        if !raw.has_values(self.protected) || !out.has_values(self.output) {
+            return Seen::NothingNew;
+        }
+        match (raw.of(self.protected), out.of(self.output)) {
+            (Some(raw), Some(out)) => self.look(raw, out, rows),
+            _ => Seen::NothingNew,
+        }
+    }
+
+    fn look(&mut self, raw: &StringArray, out: &StringArray, rows: &Rows<'_>) -> Seen {
         let mut certain = None;
         for row in 0..out.len() {
-            let from = origin.map_or(row, |origin| origin[row] as usize);
+            let from = rows.came_from(row);
             if raw.is_null(from) || out.is_null(row) {
                 continue;
             }
@@ -122,7 +173,7 @@ impl Pair {
             }
             let enough = self.equal.len() >= CERTAIN_VALUES || self.text && value.chars().count() >= CERTAIN_CHARS;
             if enough && certain.is_none() {
-                certain = Some(row);
+                certain = Some(rows.out.start + row);
             }
         }
         certain.map_or(Seen::NothingNew, |row| Seen::Equal { row })
@@ -145,26 +196,37 @@ fn has_text(data_type: &DataType) -> bool {
         )
 }
 
-/// Columns as canonical text, made when they are first asked for.
+/// Some rows of columns as canonical text, made when they are first asked for.
 struct Texts<'a> {
     columns: &'a [ArrayRef],
+    rows: Range<usize>,
     made: BTreeMap<usize, Option<StringArray>>,
 }
 
 impl<'a> Texts<'a> {
-    fn new(columns: &'a [ArrayRef]) -> Texts<'a> {
+    fn new(columns: &'a [ArrayRef], rows: Range<usize>) -> Texts<'a> {
         Texts {
             columns,
+            rows,
             made: BTreeMap::new(),
         }
     }
 
+    fn has_values(&self, index: usize) -> bool {
+        part(self.columns, &self.rows, index).is_some_and(|part| part.null_count() < part.len())
+    }
+
     fn of(&mut self, index: usize) -> Option<&StringArray> {
-        self.made
-            .entry(index)
-            .or_insert_with(|| self.columns.get(index).and_then(canonical))
+        let Texts { columns, rows, made } = self;
+        made.entry(index)
+            .or_insert_with(|| part(columns, rows, index).as_ref().and_then(canonical))
             .as_ref()
     }
+}
+
+fn part(columns: &[ArrayRef], rows: &Range<usize>, index: usize) -> Option<ArrayRef> {
+    let column = columns.get(index)?;
+    Some(column.slice(rows.start, rows.len()))
 }
 
 fn canonical(array: &ArrayRef) -> Option<StringArray> {
@@ -336,6 +398,54 @@ mod tests {
             watch(&raw, &numbers(&[1])).find(&[raw], &[numbers(&[2_222_222])], Some(&[0])),
             None
         );
+    }
+
+    #[test]
+    fn rows_beyond_the_first_ones_count_as_well() {
+        let many = FIRST_ROWS as i64 + 10;
+        let numbers_to = |last: i64| numbers(&(100_000..100_000 + many).chain([last]).collect::<Vec<_>>());
+        let texts_to = |last: i64| -> ArrayRef {
+            let values = (100_000..100_000 + many).chain([last]);
+            Arc::new(values.map(|n| Some(n.to_string())).collect::<StringArray>())
+        };
+        // The fourth value makes it certain; the last row tells the columns apart.
+        assert_eq!(leak(texts_to(7), numbers_to(7)), Some(0));
+        assert_eq!(leak(numbers_to(7), texts_to(7)), Some(3));
+        assert_eq!(leak(numbers_to(7), texts_to(8)), None);
+        // Nothing but NULL at first.
+        let nulls = FIRST_ROWS + 5;
+        let late: ArrayRef = Arc::new(
+            std::iter::repeat_n(None, nulls)
+                .chain([Some("012345678")])
+                .collect::<StringArray>(),
+        );
+        let mut found = vec![0; nulls];
+        found.push(12_345_678);
+        assert_eq!(leak(late, numbers(&found)), Some(nulls));
+    }
+
+    #[test]
+    fn rows_of_every_part_are_compared_with_the_row_that_they_came_from() {
+        let inputs = 3 * FIRST_ROWS as i64;
+        let raw: ArrayRef = Arc::new(
+            (0..inputs)
+                .map(|n| Some((1_000_000 + n).to_string()))
+                .collect::<StringArray>(),
+        );
+        // Every second row was dropped, and all that came out but the last is NULL, which says nothing.
+        let origin: Vec<u32> = (0..inputs as u32).filter(|row| row % 2 == 1).collect();
+        let last = origin.len() - 1;
+        let kept: Vec<i64> = origin.iter().map(|row| 1_000_000 + i64::from(*row)).collect();
+        let found = |out: &[Option<i64>]| {
+            let out: ArrayRef = Arc::new(Int64Array::from(out.to_vec()));
+            let found = watch(&raw, &out).find(&[Arc::clone(&raw)], &[out], Some(&origin));
+            found.map(|leak| leak.row)
+        };
+        let mut out: Vec<Option<i64>> = vec![None; origin.len()];
+        out[last] = Some(kept[last]);
+        assert_eq!(found(&out), Some(last));
+        out[last] = Some(kept[last] - 1);
+        assert_eq!(found(&out), None);
     }
 
     #[test]
