@@ -11,6 +11,7 @@ use arrow::compute::concat;
 use super::check::{Kept, Reject};
 use super::chunk::Chunk;
 use super::error::Fault;
+use super::spent::Spent;
 use super::step::{Answer, Failure, Step};
 
 /// A chunk is searched for as many deadlines of a call as this, all calls together.
@@ -26,6 +27,7 @@ struct Parts {
     all_kept: bool,
     /// Bytes of the answers so far.
     bytes: u64,
+    spent: Spent,
 }
 
 /// Changes of a chunk that a component may fail on, one by one, whatever may go into quarantine: what fails on more than these
@@ -48,6 +50,7 @@ impl Step {
             rejects: Vec::new(),
             all_kept: true,
             bytes: 0,
+            spent: Spent::default(),
         };
         // What is still to be done, the next part last, and why it is not to be tried as it is.
         let mut pending: Vec<(Range<usize>, Option<Fault>)> = vec![(0..chunk.rows, Some(fault))];
@@ -129,7 +132,13 @@ fn middle(range: &Range<usize>, same: impl Fn(usize) -> bool) -> Option<usize> {
 
 impl Parts {
     fn add(&mut self, range: &Range<usize>, answer: Answer) {
-        let Answer { columns, kept, rejects } = answer;
+        let Answer {
+            columns,
+            kept,
+            rejects,
+            spent,
+        } = answer;
+        self.spent += spent;
         self.bytes += columns
             .iter()
             .map(|column| column.get_array_memory_size() as u64)
@@ -183,6 +192,7 @@ impl Parts {
                 turned: self.turned,
             }),
             rejects: self.rejects,
+            spent: self.spent,
         })
     }
 }

@@ -17,6 +17,7 @@ use super::plan::Input;
 use super::provenance::{self, Provenance};
 use super::route::{Lineage, OutputColumn, SourceRoute, source_routes};
 use super::spec::{OnError, TransformSpec};
+use super::spent::Spent;
 use super::step::{RejectedAt, Step};
 use super::together::{Ties, Together};
 use super::watch::Watch;
@@ -54,6 +55,8 @@ pub struct Applied {
     pub tied: Together,
     /// Wall time of the transforms, leak check included.
     pub elapsed: Duration,
+    /// What the time was spent on.
+    pub spent: Spent,
     /// Which row of the chunk as it was read each row is; absent where none was dropped.
     pub origin: Option<Vec<u32>>,
 }
@@ -209,6 +212,7 @@ impl Chain {
                 quarantined: Vec::new(),
                 tied: Together::default(),
                 elapsed: started.elapsed(),
+                spent: Spent::default(),
                 origin: None,
             });
         }
@@ -227,7 +231,9 @@ impl Chain {
             true => usize::try_from(most.saturating_sub(rejected.len() as u64)).unwrap_or(usize::MAX),
             false => 0,
         };
+        let looking = Instant::now();
         let leaks = self.leaks(&raw, &live, left.saturating_add(1))?;
+        live.spent.leak_check += looking.elapsed();
         if leaks.len() > left
             && let Some(first) = leaks.first()
         {
@@ -242,17 +248,22 @@ impl Chain {
         let watched = |raw: &[ArrayRef], outputs: &[ArrayRef], origin: Option<&[u32]>| {
             self.watch.find(raw, outputs, origin).into_iter().collect()
         };
-        if let Some(leak) = self.look_through(&raw, &live, watched)?.first() {
+        let looking = Instant::now();
+        let alike = self.look_through(&raw, &live, watched)?;
+        live.spent.leak_check += looking.elapsed();
+        if let Some(leak) = alike.first() {
             return Err(self.leaked(&live, leak));
         }
         let filtered = (chunk.num_rows() - live.rows - quarantined.len()) as u64;
         let origin = live.origin.take();
+        let spent = live.spent;
         Ok(Applied {
             batch: self.assemble(live)?,
             filtered,
             quarantined,
             tied,
             elapsed: started.elapsed(),
+            spent,
             origin,
         })
     }

@@ -15,6 +15,7 @@ use super::chain::Quarantined;
 use super::check::Kept;
 use super::error::RowAt;
 use super::plan::Input;
+use super::spent::Spent;
 use super::step::RejectedAt;
 use crate::shape::META_BEFORE;
 
@@ -36,6 +37,8 @@ pub(crate) struct Chunk {
     pub(crate) columns: Vec<ArrayRef>,
     /// Which row of the chunk as it was read each row is; absent while none was dropped.
     pub(crate) origin: Option<Vec<u32>>,
+    /// What it has cost so far.
+    pub(crate) spent: Spent,
 }
 
 impl Chunk {
@@ -118,6 +121,7 @@ impl Chunk {
             meta_fields: schema.fields().iter().take(META_BEFORE.len()).cloned().collect(),
             columns,
             origin: None,
+            spent: Spent::default(),
         })
     }
 
@@ -214,6 +218,7 @@ impl Chunk {
             meta_fields: self.meta_fields.clone(),
             columns: taken(&self.columns)?,
             origin: Some(rows.map(|row| self.read_as(row)).collect()),
+            spent: Spent::default(),
         })
     }
 

@@ -4,7 +4,7 @@
 //! (`columns`), calls a fresh instance (`sandbox`, held to its `limits`), checks what came back (`check`, `columns`) and
 //! drops rows; where it fails, `bisect` finds the rows that it fails on, if they may go into quarantine, and `together` those
 //! that go along; at the end `leaks` looks for raw values of protected columns. Nothing that a component returned is used
-//! before it was checked, and on any error nothing comes out.
+//! before it was checked, and on any error nothing comes out. `spent` says what the time went into.
 //!
 //! The way of a component: `registry` finds its bytes, `pins` says whether they are accepted, `taken` keeps them while the
 //! process runs, `component` refuses what it can by name and compiles the rest once per process (`engine`), or takes its code
@@ -48,6 +48,7 @@ mod registry;
 mod route;
 mod sandbox;
 mod spec;
+mod spent;
 mod step;
 mod taken;
 #[cfg(test)]
@@ -78,4 +79,5 @@ pub use registry::BuiltinComponent;
 pub(crate) use registry::{Registry, Sighting, read as read_component};
 pub use route::{Computation, OutputColumn, Route, SourceRoute};
 pub use spec::{OnError, TransformSpec};
+pub use spent::Spent;
 pub use together::Together;

@@ -24,6 +24,8 @@ pub(crate) struct HostState {
     /// Until `apply` is called. What a component says until then is shown, so it gets no value and no hash of one to say.
     pub(crate) opening: bool,
     pub(crate) deadline: Instant,
+    /// How long the host worked with keys.
+    pub(crate) keyed: Duration,
     pub(crate) wasi: Wasi,
     /// Names the table and the plugin in the debug log.
     pub(crate) label: Arc<str>,
@@ -62,6 +64,7 @@ impl Instance {
             deadline: started
                 .checked_add(limits.deadline)
                 .unwrap_or(started + Duration::from_secs(3_155_760_000)),
+            keyed: Duration::ZERO,
             wasi: Wasi::new(Arc::clone(&label)),
             label,
         };
@@ -94,6 +97,11 @@ impl Instance {
         self.guest
             .open(&mut self.store, table, config)
             .map_err(|error| fault(self.store.data(), self.limits, &error))
+    }
+
+    /// How long the host has worked with keys for it.
+    pub(crate) fn keyed(&self) -> Duration {
+        self.store.data().keyed
     }
 
     /// Calls `apply`.
@@ -176,6 +184,7 @@ mod tests {
             grants: Arc::default(),
             opening: true,
             deadline: Instant::now() + Duration::from_secs(60),
+            keyed: Duration::ZERO,
             wasi: Wasi::new(Arc::clone(&label)),
             label,
         }

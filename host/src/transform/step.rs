@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow::array::{ArrayRef, new_empty_array};
 
@@ -21,6 +21,7 @@ use super::plan::{self, Input, Plan, Read, one_line};
 use super::provenance::{Provenance, canonical_json};
 use super::sandbox::Instance;
 use super::spec::{OnError, TransformSpec};
+use super::spent::Spent;
 use crate::sha256;
 use crate::shape::{META_BEFORE, TableShape};
 
@@ -58,6 +59,7 @@ pub(super) struct Answer {
     pub(super) kept: Option<Kept>,
     /// In their order.
     pub(super) rejects: Vec<Reject>,
+    pub(super) spent: Spent,
 }
 
 /// Why there is no answer: the component's fault, or a chunk that is not what it should be.
@@ -204,6 +206,7 @@ impl Step {
                 columns: self.arrange(chunk, self.empty_columns()),
                 kept: None,
                 rejects: Vec::new(),
+                spent: Spent::default(),
             })
         } else {
             match self.call_with_retry(chunk) {
@@ -228,7 +231,13 @@ impl Step {
 
     /// Replaces the chunk by the answer, without the rejected rows.
     fn take(&self, chunk: &mut Chunk, answer: Answer, most: u64) -> Result<Vec<RejectedAt>, Failure> {
-        let Answer { columns, kept, rejects } = answer;
+        let Answer {
+            columns,
+            kept,
+            rejects,
+            spent,
+        } = answer;
+        chunk.spent += spent;
         if rejects.len() as u64 > most {
             let first = rejects
                 .first()
@@ -329,6 +338,8 @@ impl Step {
         let columns: Vec<_> = lent.iter().map(WireColumn::lend).collect();
 
         let opening = |fault| Fault::Opening(Box::new(fault));
+        let mut spent = Spent::default();
+        let started = Instant::now();
         let mut instance = Instance::start(
             &self.plugin.compiled,
             self.limits,
@@ -342,13 +353,26 @@ impl Step {
         if plan.ok().as_ref() != Some(&self.wire_plan) {
             return Err(Fault::PlanChanged.into());
         }
+        spent.instances = started.elapsed();
         let batch = wit::Batch {
             rows,
             operations: &operations,
             columns: &columns,
         };
-        match instance.apply(batch)? {
-            Ok(outcome) => self.check(chunk, &operations, outcome),
+        let called = Instant::now();
+        let answer = instance.apply(batch)?;
+        spent.calls = called.elapsed();
+        spent.keyed = instance.keyed();
+        let ended = Instant::now();
+        drop(instance);
+        spent.instances += ended.elapsed();
+        match answer {
+            Ok(outcome) => {
+                let came_back = Instant::now();
+                let answer = self.check(chunk, &operations, outcome)?;
+                spent.checks = came_back.elapsed();
+                Ok(Answer { spent, ..answer })
+            }
             Err(error) => Err(self.batch_refused(chunk, error).into()),
         }
     }
@@ -388,6 +412,7 @@ impl Step {
             columns: self.arrange(chunk, computed),
             kept,
             rejects,
+            spent: Spent::default(),
         })
     }
 

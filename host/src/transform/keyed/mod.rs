@@ -6,6 +6,8 @@ mod ff1;
 mod hmac;
 mod pick;
 
+use std::time::Instant;
+
 use super::bindings::v0_2::sluice::transform::keyed::{Column, Ff1Answer, Host, KeyedError};
 use super::cells::Cells;
 use super::hostcall::HostCall;
@@ -29,7 +31,10 @@ impl Host for HostState {
         let Some(cells) = Cells::new(rows, &values) else {
             return Ok(Err(KeyedError::Malformed));
         };
-        hmac::tags(&key.secret, &context, &cells, &mut call).map(Ok)
+        let started = Instant::now();
+        let tags = hmac::tags(&key.secret, &context, &cells, &mut call);
+        self.keyed += started.elapsed();
+        tags.map(Ok)
     }
 
     fn ff1_encrypt(
@@ -56,9 +61,11 @@ impl Host for HostState {
         let Some(cells) = Cells::new(rows, &values) else {
             return Ok(Err(KeyedError::Malformed));
         };
+        let started = Instant::now();
         let cipher = ff1::TextCipher::of_secret(&key.secret, alphabet)?;
-        let answer = cipher.encrypt_column(&tweak, &cells, &mut call)?;
-        Ok(answer.ok_or(KeyedError::Malformed))
+        let answer = cipher.encrypt_column(&tweak, &cells, &mut call);
+        self.keyed += started.elapsed();
+        Ok(answer?.ok_or(KeyedError::Malformed))
     }
 
     fn pick(
@@ -82,6 +89,9 @@ impl Host for HostState {
         let Some(cells) = Cells::new(rows, &values) else {
             return Ok(Err(KeyedError::Malformed));
         };
-        pick::picks(&key.secret, &context, count, &cells, &mut call).map(Ok)
+        let started = Instant::now();
+        let picks = pick::picks(&key.secret, &context, count, &cells, &mut call);
+        self.keyed += started.elapsed();
+        picks.map(Ok)
     }
 }

@@ -1,6 +1,7 @@
 //! What a chain of good components does.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use arrow::array::{
     BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int16Array, Int64Array,
@@ -28,6 +29,35 @@ fn a_component_changes_its_column_and_nothing_else() {
     // A slice gives the guest other buffers and the same values.
     let sliced = chain.apply(&input.slice(1, 3)).unwrap();
     assert_eq!(sliced.batch, applied.batch.slice(1, 3));
+}
+
+#[test]
+fn what_the_time_was_spent_on_is_within_the_time_that_was_spent() {
+    let bench = Bench::new(&["mask"]);
+    let chain = bench.open(&[hash()], &["name"]).unwrap();
+    let Applied { spent, elapsed, .. } = chain.apply(&four()).unwrap();
+    let parts = [spent.instances, spent.calls, spent.checks, spent.leak_check];
+    assert!(parts.iter().all(|part| !part.is_zero()), "{spent:?}");
+    assert!(parts.iter().sum::<Duration>() <= elapsed, "{spent:?} {elapsed:?}");
+    assert!(
+        !spent.keyed.is_zero() && spent.keyed <= spent.instances + spent.calls,
+        "{spent:?}"
+    );
+}
+
+#[test]
+fn a_map_that_only_renames_and_drops_makes_no_instance_and_no_call_for_a_chunk() {
+    let bench = Bench::new(&["map"]);
+    let columns = |config| with_config("map", serde_json::json!({ "columns": config }));
+    let renames = columns(serde_json::json!({ "note": { "drop": true }, "name": { "rename": "full_name" } }));
+    let upper = columns(serde_json::json!({ "note": { "drop": true }, "name": { "steps": ["upper"] } }));
+    let calls = |spec| {
+        let chain = bench.open(&[spec], &["note"]).unwrap();
+        let spent = chain.apply(&four()).unwrap().spent;
+        (!spent.instances.is_zero(), !spent.calls.is_zero())
+    };
+    assert_eq!(calls(renames), (false, false));
+    assert_eq!(calls(upper), (true, true));
 }
 
 #[test]

@@ -26,6 +26,7 @@ impl Guest {
             log: LogBudget::default(),
             grants: Arc::default(),
             deadline: Instant::now() + Duration::from_secs(60),
+            keyed: Duration::ZERO,
             wasi: Wasi::new("probe".into()),
             label: "probe".into(),
         };
