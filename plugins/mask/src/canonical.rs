@@ -111,6 +111,17 @@ fn write(to: &mut Utf8Builder, value: Value<'_>, steps: &[Normalize]) -> fmt::Re
             }
             to.append("Z");
         }
+        Value::Utf8(text) if text.is_ascii() => {
+            // Of ASCII, no step changes what another one sees, and its form C is itself: it goes straight into the column.
+            let text = match steps.contains(&Normalize::Trim) {
+                true => text.trim(),
+                false => text,
+            };
+            match steps.contains(&Normalize::Lower) {
+                true => to.append_ascii_lowercase(text),
+                false => to.append(text),
+            }
+        }
         Value::Utf8(text) => to.append(&normalize(text, steps)),
         Value::Binary(bytes) => {
             to.append("0x");
@@ -126,8 +137,12 @@ mod tests {
     use super::*;
 
     fn text(value: Value<'_>) -> String {
+        normalized(value, &[])
+    }
+
+    fn normalized(value: Value<'_>, steps: &[Normalize]) -> String {
         let mut builder = Utf8Builder::with_capacity(1, 0);
-        write(&mut builder, value, &[]).unwrap();
+        write(&mut builder, value, steps).unwrap();
         builder.end_row();
         String::from_utf8(builder.finish().unwrap().values).unwrap()
     }
@@ -206,6 +221,37 @@ mod tests {
         ];
         for (text, steps, expected) in vectors {
             assert_eq!(normalize(text, steps), expected, "{text:?} {steps:?}");
+        }
+    }
+
+    #[test]
+    fn what_goes_into_a_column_is_the_normalised_text_whatever_its_characters() {
+        let steps: [&[Normalize]; 9] = [
+            &[],
+            &[Trim],
+            &[Lower],
+            &[Nfc],
+            &[Trim, Lower],
+            &[Lower, Trim],
+            &[Trim, Nfc],
+            &[Nfc, Lower, Trim],
+            &[Trim, Lower, Nfc],
+        ];
+        let each = (0..=u8::MAX).map(|byte| format!("{0} B{0}c {0}", char::from(byte)));
+        let some = [
+            "",
+            " ",
+            " Anna@Example.COM\r\n",
+            "\u{a0}A\u{a0}",
+            " \u{c4} ",
+            "Zoe\u{308} ",
+            "\u{3000}",
+        ];
+        for text in each.chain(some.map(str::to_owned)) {
+            for steps in steps {
+                let expected = normalize(&text, steps);
+                assert_eq!(normalized(Value::Utf8(&text), steps), expected, "{text:?} {steps:?}");
+            }
         }
     }
 

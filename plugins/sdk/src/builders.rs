@@ -166,6 +166,15 @@ impl Utf8Builder {
         self.0.values.extend_from_slice(piece.as_bytes());
     }
 
+    /// Adds a piece with its ASCII letters in lower case to the row that [`Utf8Builder::end_row`] will end.
+    #[inline]
+    pub fn append_ascii_lowercase(&mut self, piece: &str) {
+        // Bytes of other characters are no ASCII letters, and stay.
+        self.0
+            .values
+            .extend(piece.bytes().map(|byte| byte.to_ascii_lowercase()));
+    }
+
     /// Adds the first `digits` lower-case hexadecimal digits of these bytes to the row that [`Utf8Builder::end_row`]
     /// will end.
     #[inline]
@@ -361,12 +370,16 @@ mod tests {
         builder.append_hex(&[0xff], 0);
         builder.append_repeated('*', 2);
         builder.append_repeated('•', 2);
+        builder.append_ascii_lowercase("Zß Ä");
         builder.end_row();
         builder.push_null();
         builder.push("ß");
         let column = builder.finish().unwrap();
         let view = Utf8View::new(&column, 3).unwrap();
-        assert_eq!(view.iter().collect::<Vec<_>>(), [Some("a12abc01**••"), None, Some("ß")]);
+        assert_eq!(
+            view.iter().collect::<Vec<_>>(),
+            [Some("a12abc01**••zß Ä"), None, Some("ß")]
+        );
     }
 
     /// Of `format!`, which writes digits one by one.
