@@ -26,7 +26,13 @@ cargo xtask fuzz [MINUTES] [TARGET…] [--keep]
                           set up, and give each fuzz target hostile bytes for so long (default 10)
 cargo xtask setup         only install what a fresh machine lacks
 cargo xtask deny          check licences, sources and bans of the dependencies
-cargo xtask bench [ROWS]  measure sluice against a bare tiberius loop (release build)";
+cargo xtask bench [source] [ROWS] [PAIRS]
+                          set up, and measure sluice against a bare tiberius loop (release build)
+cargo xtask bench transforms [ROUNDS]
+                          the same for `mask` in the sandbox against the same crate natively, and where the time goes
+cargo xtask bench ingestion [ROWS] [ROUNDS]
+                          the same for a run with a mask against one without
+cargo xtask bench all     these three, one after the other";
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
