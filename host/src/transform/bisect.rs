@@ -11,6 +11,7 @@ use arrow::compute::concat;
 use super::check::{Kept, Reject};
 use super::chunk::Chunk;
 use super::error::Fault;
+use super::plan;
 use super::spent::Spent;
 use super::step::{Answer, Failure, Step};
 
@@ -67,6 +68,7 @@ impl Step {
                     };
                     match answer {
                         Ok(answer) => {
+                            parts.bytes += self.computed_bytes(&answer.columns);
                             parts.add(&range, answer);
                             // Each part keeps to the limit by itself; what the host collects has to as well.
                             if parts.bytes > self.limits.output_bytes {
@@ -104,6 +106,13 @@ impl Step {
         parts.answer()
     }
 
+    /// What an answer's computed columns take in memory.
+    fn computed_bytes(&self, columns: &[ArrayRef]) -> u64 {
+        let outputs = self.plan.outputs.iter().zip(columns);
+        let computed = outputs.filter(|(output, _)| matches!(output.from, plan::From::Computed { .. }));
+        computed.map(|(_, column)| column.get_array_memory_size() as u64).sum()
+    }
+
     /// Output columns for rows that have none.
     fn nothing(&self, part: &Chunk) -> Vec<ArrayRef> {
         let computed = self
@@ -139,10 +148,6 @@ impl Parts {
             spent,
         } = answer;
         self.spent += spent;
-        self.bytes += columns
-            .iter()
-            .map(|column| column.get_array_memory_size() as u64)
-            .sum::<u64>();
         self.columns.push(columns);
         match kept {
             Some(Kept { rows, turned }) => {
