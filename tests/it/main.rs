@@ -17,6 +17,7 @@ mod crash;
 mod demo;
 mod doctor;
 mod errors;
+mod examples;
 mod fanout;
 mod follow;
 mod init;
