@@ -146,6 +146,23 @@ fn json_flatten_rejects_what_is_no_json() {
 }
 
 #[test]
+fn person_key_passes_its_tests_in_an_ordinary_python() {
+    let mut python = Command::new("python3");
+    python
+        .args(["-m", "unittest"])
+        .current_dir(examples().join("person-key"))
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    match python.output() {
+        Ok(output) => {
+            let run = finish(output);
+            assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+            assert!(run.stderr.contains("Ran 7 tests"), "{}", run.stderr);
+        }
+        Err(error) => eprintln!("not tested: python3 cannot be run: {error}"),
+    }
+}
+
+#[test]
 fn person_key_in_python_shows_no_name() {
     holds_its_canaries("person-key", "people");
 }
