@@ -208,3 +208,53 @@ pub(crate) struct Accepted {
     /// The version of the contract.
     pub(crate) wit: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::AsArray;
+
+    use super::*;
+    use crate::kit::fixture::Fixture;
+    use crate::kit::rows::run;
+
+    const FIXTURE: &str = r#"
+lookups = { countries = "countries.csv" }
+rows = "id,country\n1,HU\n2,XX\n"
+[table]
+columns = [{ name = "id", type = "int", key = 1 }, { name = "country", type = "nvarchar(40)" }]
+[config]
+column = "country"
+ask = { lookup = { table = "countries", column = "name" } }
+"#;
+
+    #[test]
+    fn a_fixture_grants_the_reference_tables_beside_it_and_no_other() {
+        let bench = Workbench::new(Component::read(&sluice_test_guests::component("asker")).unwrap()).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("people.toml");
+        std::fs::write(&file, FIXTURE).unwrap();
+        let fixture = Fixture::read(&file).unwrap();
+        let error = bench.open(&fixture.setup).map(drop).unwrap_err();
+        assert!(bench.say(&error).contains("countries.csv"), "{error}");
+
+        let found = |name: &str| {
+            std::fs::write(dir.path().join(name), format!("code,name\nHU,{name}\n")).unwrap();
+            std::fs::write(&file, FIXTURE.replace("countries.csv", name)).unwrap();
+            let fixture = Fixture::read(&file).unwrap();
+            let ran = run(&bench.open(&fixture.setup).unwrap(), &fixture.rows.unwrap()).unwrap();
+            let names = ran.columns()[1].as_string::<i32>();
+            names.iter().map(|name| name.map(str::to_owned)).collect::<Vec<_>>()
+        };
+        // One bench, two fixtures whose tables have one name.
+        assert_eq!(found("countries.csv"), [Some("countries.csv".to_owned()), None]);
+        assert_eq!(found("other.csv"), [Some("other.csv".to_owned()), None]);
+
+        std::fs::write(&file, FIXTURE.replace("lookups =", "# lookups =")).unwrap();
+        let fixture = Fixture::read(&file).unwrap();
+        let refused = bench
+            .open(&fixture.setup)
+            .and_then(|chain| run(&chain, &fixture.rows.unwrap()));
+        let message = bench.say(&refused.unwrap_err());
+        assert!(message.contains("not-granted"), "{message}");
+    }
+}
