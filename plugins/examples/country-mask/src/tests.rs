@@ -51,8 +51,10 @@ fn texts(values: &[Option<&str>]) -> Column {
     column(DataType::Utf8, &values)
 }
 
+type Texts = Vec<Option<String>>;
+
 /// The columns `name` and `email`, and the rejects, of rows that are the same but for their country.
-fn masked(config: &str, countries: &[Option<&str>]) -> ([Vec<Option<String>>; 2], Vec<(u32, String)>) {
+fn masked(config: &str, countries: &[Option<&str>]) -> ([Texts; 2], Vec<(u32, String)>) {
     offer();
     let (mut mask, plan) = Mask::open(&customers(), config).unwrap();
     assert_eq!(plan.reads, ["country", "name", "email"]);
@@ -78,7 +80,7 @@ fn masked(config: &str, countries: &[Option<&str>]) -> ([Vec<Option<String>>; 2]
     ([of(0), of(1)], rejects.collect())
 }
 
-fn some(texts: &[&str]) -> Vec<Option<String>> {
+fn some(texts: &[&str]) -> Texts {
     let null = |text: &&str| (!text.is_empty()).then(|| (*text).to_owned());
     texts.iter().map(null).collect()
 }
