@@ -119,9 +119,9 @@ def same(wanted, cell) -> bool:
     if isinstance(wanted, (int, float, decimal.Decimal)):
         if not isinstance(cell, (int, float, decimal.Decimal)):
             return False
-        # Statistics have decimals as floating-point numbers.
-        near = isinstance(wanted, decimal.Decimal) and math.isclose(wanted, cell, rel_tol=1e-14)
-        return wanted == cell or near
+        # Statistics have decimals as floating-point numbers, and those of single precision with few digits.
+        near = {float: 1e-7, decimal.Decimal: 1e-14}.get(type(wanted))
+        return wanted == cell or (near is not None and math.isclose(wanted, cell, rel_tol=near))
     if isinstance(wanted, datetime.datetime):
         if not isinstance(cell, datetime.datetime):
             return False
