@@ -132,9 +132,9 @@ fn every_guest_is_listed_and_asked_for_by_a_test() {
 }
 
 #[test]
-fn every_field_case_of_components_is_named_by_a_test() {
+fn every_field_case_of_components_and_masks_is_named_by_a_test() {
     let sources = sources();
-    for case in 20..=23 {
+    for case in 20..=25 {
         let name = format!("Field case {case}");
         assert!(sources.iter().any(|source| source.contains(&name)), "{name}");
     }

@@ -2,7 +2,7 @@
 
 A sentinel is `{"name": column, "kind": kind, "values": [text, …]}`. Kinds are `boolean`, `integer`, `float32`, `float64`,
 `decimal` (its digits after the point are its scale), `date`, `timestamp`, `timestamp_utc` (ISO, with an offset), `time`,
-`text`, `binary` (hex), `uuid`.
+`text`, `binary` and `rowversion` (hex), `uuid`. Booleans and row versions are looked for in their own columns alone.
 """
 
 import base64
@@ -51,7 +51,7 @@ def typed(kind: str, text: str):
             return datetime.datetime.fromisoformat(cut(text))
         case "timestamp_utc":
             return datetime.datetime.fromisoformat(cut(text)).astimezone(datetime.timezone.utc)
-        case "binary":
+        case "binary" | "rowversion":
             return bytes.fromhex(text)
         case "uuid":
             return text.upper()

@@ -120,7 +120,8 @@ def main() -> None:
     cut.write_bytes(content[: -8 - struct.unpack("<I", content[-8:-4])[0]])
     for sentinel in sentinels:
         is_wide = sentinel["kind"] == "decimal" and arrays[sentinel["name"]].type.precision > 36
-        if form := "big-endian" if is_wide else IN_PIECES.get(sentinel["kind"]):
+        form = "big-endian" if is_wide else IN_PIECES.get(sentinel["kind"])
+        if form and not (form == "iso" and "." not in sentinel["values"][0]):
             plant(sentinel, form, "pieces")
 
     # Delta's log and its checkpoint.

@@ -45,7 +45,7 @@ class Scan:
 
     def cells(self, place: str, file: str, column: str, values: list):
         """Values of one column: the whole of a cell, and all of them as text."""
-        parts = []
+        values, parts = list(dict.fromkeys(values)), []
         for name, kind, at, wanted in self.whole:
             # Short values are in any column by chance, so they are looked for in their own.
             own = column.split(".")[-1] == name
@@ -110,7 +110,7 @@ def distinct(kind: str, value) -> bool:
     """Whether a value is in a cell of another column only because it came from its own."""
     if kind == "integer":
         return abs(value) > 1 << 15
-    return kind != "boolean" and (kind != "time" or "." in value)
+    return kind not in ("boolean", "rowversion") and (kind != "time" or "." in value)
 
 
 def same(wanted, cell) -> bool:
@@ -192,7 +192,7 @@ def main() -> None:
             if path.name == "_delta_log":
                 scan.counts["tables"] += 1
             if path.is_file() and not path.is_symlink():
-                scan.file(path, str(path.relative_to(folder)))
+                scan.file(path, str(path.relative_to(folder.parent)))
             elif path.is_dir():
                 scan.content("name", path.name, path.name.encode())
     print(json.dumps({**scan.counts, "bounds": sorted(scan.bounds), "found": sorted(scan.found)}))
