@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 /// A column whose two values are looked for.
-pub(super) struct Sentinel {
+struct Sentinel {
     name: &'static str,
     sql: &'static str,
     /// As `peers/sentinels/forms.py` has them.
