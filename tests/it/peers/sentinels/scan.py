@@ -49,7 +49,9 @@ class Scan:
         for name, kind, at, wanted in self.whole:
             # Short values are in any column by chance, so they are looked for in their own.
             own = column.split(".")[-1] == name
-            if (own or distinct(kind, wanted)) and any(same(wanted, value) for value in values):
+            if (own or distinct(kind, wanted)) and any(
+                same(wanted, value, rounded=place in ("log", "checkpoint")) for value in values
+            ):
                 self.found.add((name, at, "whole", place, file))
         for value in values:
             parts += [written(value)] + ([value] if isinstance(value, bytes) else [])
@@ -60,7 +62,8 @@ class Scan:
         self.content("name", name, name.encode())
         content = path.read_bytes()
         self.content("bytes", name, content)
-        if content[:4] == b"PAR1" and content[-4:] == b"PAR1":
+        # One that was only begun has the first of the two marks.
+        if len(content) > 8 and content[:4] == b"PAR1" and content[-4:] == b"PAR1":
             self.parquet(path, name)
         else:
             for piece in pieces(content):
@@ -113,15 +116,15 @@ def distinct(kind: str, value) -> bool:
     return kind not in ("boolean", "rowversion") and (kind != "time" or "." in value)
 
 
-def same(wanted, cell) -> bool:
+def same(wanted, cell, rounded: bool) -> bool:
     if cell is None or isinstance(cell, bool) != isinstance(wanted, bool):
         return False
     if isinstance(wanted, (int, float, decimal.Decimal)):
         if not isinstance(cell, (int, float, decimal.Decimal)):
             return False
-        # Statistics have decimals as floating-point numbers, and those of single precision with few digits.
+        # Statistics in the log have decimals as floating-point numbers, and those of single precision with few digits.
         near = {float: 1e-7, decimal.Decimal: 1e-14}.get(type(wanted))
-        return wanted == cell or (near is not None and math.isclose(wanted, cell, rel_tol=near))
+        return wanted == cell or (rounded and near is not None and math.isclose(wanted, cell, rel_tol=near))
     if isinstance(wanted, datetime.datetime):
         if not isinstance(cell, datetime.datetime):
             return False
