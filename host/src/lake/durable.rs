@@ -70,7 +70,12 @@ fn write_staged(path: &Path, content: &[u8]) -> std::io::Result<PathBuf> {
 }
 
 fn sync_folder_of(path: &Path) -> std::io::Result<()> {
-    path.parent().map_or(Ok(()), sync_folder)
+    match path.parent() {
+        None => Ok(()),
+        // A name alone stands in the folder that the process is in.
+        Some(folder) if folder.as_os_str().is_empty() => sync_folder(Path::new(".")),
+        Some(folder) => sync_folder(folder),
+    }
 }
 
 /// Brings the names in a folder to the disk. Blocking.
@@ -96,6 +101,15 @@ mod tests {
         replace(&path, b"third").unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"third");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_name_alone_is_in_the_folder_of_the_process() {
+        for path in ["sluice.lock", "./sluice.lock", "/"] {
+            sync_folder_of(Path::new(path)).unwrap();
+        }
+        let missing = sync_folder_of(Path::new("no-such-folder/sluice.lock"));
+        assert_eq!(missing.unwrap_err().kind(), ErrorKind::NotFound);
     }
 
     #[test]
