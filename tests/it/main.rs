@@ -20,6 +20,7 @@ mod errors;
 mod examples;
 mod fanout;
 mod follow;
+mod guides;
 mod init;
 mod leaks;
 mod leases;

@@ -2,8 +2,8 @@
 //!
 //! A transform gets whole columns of a batch of changes, and gives whole columns back. It is a type that implements
 //! [`Transform`] and one line, [`export_transform!`]. Everything is plain Rust and testable without WebAssembly; the
-//! macro's shell is the only part that exists in a component alone. This one upper-cases a column; from here to a table
-//! that uses it, `docs/guides/writing-a-component.md` leads.
+//! macro's shell is the only part that exists in a component alone. This one keeps the initials of names; from here to a
+//! table that uses it, `docs/guides/writing-a-component.md` leads.
 //!
 //! ```
 //! use serde::Deserialize;
@@ -15,46 +15,61 @@
 //! #[derive(Deserialize)]
 //! #[serde(deny_unknown_fields)]
 //! struct Config {
-//!     column: String,
+//!     columns: Vec<String>,
 //! }
 //!
-//! /// Upper-cases the column.
-//! pub struct Shout;
+//! /// Masks the columns that the configuration names, and passes the others.
+//! pub struct Initials;
 //!
-//! impl Transform for Shout {
+//! impl Transform for Initials {
 //!     fn open(table: &Table, config: &str) -> Result<(Self, Plan), OpenError> {
-//!         let Config { column } = sluice_plugin::config::parse(config)?;
+//!         let Config { columns } = sluice_plugin::config::parse(config)?;
+//!         let there = |name: &String| table.fields.iter().any(|field| field.name == *name);
+//!         let missing: Vec<String> = columns.iter().filter(|name| !there(name)).cloned().collect();
+//!         if !missing.is_empty() {
+//!             return Err(OpenError::Missing(missing));
+//!         }
 //!         let mut plan = Plan::default();
 //!         for field in &table.fields {
-//!             if field.name != column {
+//!             if !columns.contains(&field.name) {
 //!                 plan.outputs.push(OutputColumn::pass(&field.name, &field.name));
 //!                 continue;
 //!             }
 //!             if field.data_type != DataType::Utf8 {
-//!                 return Err(OpenError::unsupported(column, "it is not text"));
+//!                 return Err(OpenError::unsupported(&field.name, "it is not text"));
 //!             }
 //!             plan.reads.push(field.name.clone());
 //!             let sources = vec![field.name.clone()];
-//!             let upper = ComputedField::new(DataType::Utf8, field.nullable, sources, "upper case");
-//!             plan.outputs.push(OutputColumn::computed(&field.name, upper));
+//!             let masked = ComputedField::new(DataType::Utf8, field.nullable, sources, "initials");
+//!             plan.outputs.push(OutputColumn::computed(&field.name, masked));
 //!         }
-//!         if plan.reads.is_empty() {
-//!             return Err(OpenError::Missing(vec![column]));
-//!         }
-//!         Ok((Shout, plan))
+//!         Ok((Initials, plan))
 //!     }
 //!
 //!     fn apply(&mut self, batch: &Batch) -> Result<Outcome, ApplyError> {
-//!         let values = batch.utf8(0)?;
-//!         let mut upper = Utf8Builder::with_capacity(values.len(), values.text().len());
-//!         for value in values.iter() {
-//!             upper.push_option(value.map(str::to_uppercase).as_deref());
+//!         let mut columns = Vec::new();
+//!         for index in 0..batch.columns.len() {
+//!             let names = batch.utf8(index)?;
+//!             let mut masked = Utf8Builder::with_capacity(names.len(), names.text().len());
+//!             for name in names.iter() {
+//!                 masked.push_option(name.map(initials).as_deref());
+//!             }
+//!             columns.push(masked.finish()?);
 //!         }
-//!         Ok(Outcome::of(vec![upper.finish()?]))
+//!         Ok(Outcome::of(columns))
 //!     }
 //! }
 //!
-//! sluice_plugin::export_transform!(Shout);
+//! /// A word of one letter shows nothing of itself.
+//! fn initials(name: &str) -> String {
+//!     let word = |word: &str| match word.chars().next() {
+//!         Some(first) if word.chars().count() > 1 => format!("{first}*"),
+//!         _ => "*".to_owned(),
+//!     };
+//!     name.split_whitespace().map(word).collect::<Vec<_>>().join(" ")
+//! }
+//!
+//! sluice_plugin::export_transform!(Initials);
 //! ```
 
 mod batch;

@@ -9,21 +9,24 @@ fn the_guides_component_does_what_the_guide_says() {
     let settings: toml::Value = toml::from_str(&guide.settings).unwrap();
     let transform = &settings["table"][0]["transform"][0];
     let plugin = transform["plugin"].as_str().unwrap();
+    assert_eq!(plugin, guide.name);
     let config = serde_json::to_value(&transform["config"]).unwrap();
 
     let mut table = people();
-    table.columns[1].name = config["column"].as_str().unwrap().into();
-    let column = table.columns[1].name.clone();
+    for (column, name) in table.columns[1..].iter_mut().zip(config["columns"].as_array().unwrap()) {
+        column.name = name.as_str().unwrap().into();
+    }
+    let [first, last] = [1, 2].map(|column: usize| table.columns[column].name.clone());
     let rows = batch(
         &[2, 2],
         vec![
             ("id", Arc::new(Int32Array::from(vec![1, 2]))),
-            (&column, Arc::new(StringArray::from(vec![Some("Malmö"), None]))),
-            ("note", Arc::new(StringArray::from(vec!["a", "b"]))),
+            (&first, Arc::new(StringArray::from(vec![Some("Åsa Maria"), None]))),
+            (&last, Arc::new(StringArray::from(vec!["Ek-Lund", "Ö"]))),
         ],
     );
     // The module is what cargo alone makes, the component what the builder makes of it.
-    for (file, version) in [(&built.path, "1.0.0"), (&built.module, "unversioned")] {
+    for (file, version) in [(&built.path, "0.1.0"), (&built.module, "unversioned")] {
         let bench = Bench::own(&[]);
         std::fs::copy(file, bench.path().join(format!("{plugin}.wasm"))).unwrap();
         let open = |config: serde_json::Value| {
@@ -32,12 +35,12 @@ fn the_guides_component_does_what_the_guide_says() {
         };
         let chain = open(config.clone()).unwrap();
         let applied = chain.apply(&rows).unwrap().batch;
-        assert_eq!(texts(&applied, &column), [Some("MALMÖ".into()), None]);
-        assert_eq!(texts(&applied, "note"), some(&["a", "b"]));
+        assert_eq!(texts(&applied, &first), [Some("Å* M*".into()), None]);
+        assert_eq!(texts(&applied, &last), some(&["E*", "*"]));
         assert_eq!(chain.provenance()[0].version, version);
         for (wrong, expected) in [
-            (serde_json::json!({ "column": "nowhere" }), "`nowhere`"),
-            (serde_json::json!({ "colum": "city" }), "did you mean `column`?"),
+            (serde_json::json!({ "columns": ["nowhere"] }), "`nowhere`"),
+            (serde_json::json!({ "colums": [] }), "did you mean `columns`?"),
         ] {
             let error = open(wrong).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");

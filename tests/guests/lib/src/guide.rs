@@ -1,55 +1,60 @@
-//! The crate that the guide for authors of components leads to, as its page has it.
+//! The component that the guide for authors of components leads to, as its page has it.
 
 use std::fs;
 use std::path::Path;
 
 use sluice_component_build::{BuildRequest, Built, build_component};
 
+use crate::page::{Step, steps_of};
 use crate::{repository, target_dir};
 
 const PAGE: &str = "docs/guides/writing-a-component.md";
-/// What the page has as the SDK's place, relative to the crate.
-const SDK: &str = "../sluice/plugins/sdk";
+/// The manifest that `sluice plugin new` writes.
+const MANIFEST: &str = "plugins/templates/rust/Cargo.toml.template";
+/// The SDK's place in a project.
+const SDK: &str = "vendor/sluice-plugin";
 
-/// The files that stand on the guide's page.
+/// What stands on the guide's page.
 #[derive(Clone, Debug)]
 pub struct Guide {
-    /// `Cargo.toml`.
-    pub manifest: String,
+    /// The name of the plugin, after `sluice plugin new`.
+    pub name: String,
     /// `src/lib.rs`.
     pub source: String,
-    /// The part of `sluice.toml` that uses the component.
+    /// `sluice.toml`, of the project that uses the component.
     pub settings: String,
 }
 
 impl Guide {
-    /// Takes the files from the page.
+    /// Takes it from the page.
     ///
     /// # Panics
-    /// When the page does not have them.
+    /// When the page does not have it.
     #[allow(clippy::panic)]
     pub fn read() -> Guide {
-        let page = repository().join(PAGE);
-        let page = match fs::read_to_string(&page) {
-            Ok(text) => text,
-            Err(error) => panic!("{}: {error}", page.display()),
+        let steps = steps_of(PAGE);
+        let file = |wanted: &str| {
+            let found = steps.iter().find_map(|step| match step {
+                Step::Write { file, text } if file == wanted => Some(text.clone()),
+                _ => None,
+            });
+            found.unwrap_or_else(|| panic!("{PAGE} does not have {wanted} written"))
         };
-        let block = |language: &str, part: &str| {
-            let start = format!("```{language}\n");
-            page.split(&start)
-                .skip(1)
-                .filter_map(|rest| rest.split_once("```").map(|(block, _)| block))
-                .find(|block| block.contains(part))
-                .map_or_else(|| panic!("{PAGE} has no {language} with {part}"), str::to_owned)
-        };
+        let name = steps.iter().find_map(|step| match step {
+            Step::Run(commands) => {
+                let (_, rest) = commands.split_once("sluice plugin new ")?;
+                rest.split_whitespace().next().map(str::to_owned)
+            }
+            _ => None,
+        });
         Guide {
-            manifest: block("toml", "[package]"),
-            source: block("rust", "export_transform!"),
-            settings: block("toml", "[[table.transform]]"),
+            name: name.unwrap_or_else(|| panic!("{PAGE} makes no project")),
+            source: file("src/lib.rs"),
+            settings: file("sluice.toml"),
         }
     }
 
-    /// Builds the crate, with the SDK and the locked dependencies of this repository.
+    /// Builds the component, with the SDK and the locked dependencies of this repository.
     ///
     /// # Panics
     /// When it cannot be built: the page is wrong.
@@ -57,15 +62,16 @@ impl Guide {
     pub fn build(&self) -> Built {
         let root = repository();
         let folder = target_dir(&root).join("guide");
-        let sdk = root.join("plugins/sdk");
-        assert!(self.manifest.contains(SDK), "{PAGE} has the SDK at another place");
-        // The table makes it a workspace of its own, which it is where the guide puts it.
-        let manifest = self.manifest.replace(SDK, &sdk.display().to_string()) + "\n[workspace]\n";
-        let lock = fs::read_to_string(root.join("Cargo.lock"));
-        let written = fs::create_dir_all(folder.join("src"))
-            .and_then(|()| write_if_changed(&folder.join("Cargo.toml"), &manifest))
-            .and_then(|()| write_if_changed(&folder.join("src/lib.rs"), &self.source))
-            .and_then(|()| fs::write(folder.join("Cargo.lock"), lock?));
+        let written = fs::read_to_string(root.join(MANIFEST)).and_then(|template| {
+            let sdk = root.join("plugins/sdk");
+            let manifest = template
+                .replace("{{name}}", &self.name)
+                .replace(SDK, &sdk.display().to_string());
+            fs::create_dir_all(folder.join("src"))?;
+            write_if_changed(&folder.join("Cargo.toml"), &manifest)?;
+            write_if_changed(&folder.join("src/lib.rs"), &self.source)?;
+            fs::write(folder.join("Cargo.lock"), fs::read_to_string(root.join("Cargo.lock"))?)
+        });
         if let Err(error) = written {
             panic!("{}: {error}", folder.display());
         }

@@ -5,6 +5,7 @@
 //! ```
 
 mod guide;
+mod page;
 mod text;
 
 use std::collections::HashMap;
@@ -14,6 +15,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use sluice_component_build::{BuildRequest, Built, build_component};
 
 pub use guide::Guide;
+pub use page::{Step, steps_of};
 pub use text::{TEXT_GUESTS, text_guest, text_guests};
 
 /// Every guest that there is, with the folder of its crate relative to the repository. A guest that no test asks for
