@@ -10,7 +10,7 @@ use super::out::say;
 use crate::config::Settings;
 use crate::error::ErrorKind;
 use crate::lake::durable;
-use crate::transform::{Engine, Pin, Pins};
+use crate::transform::{Engine, Lookups, Pin, Pins};
 
 #[derive(Debug, Args)]
 pub(super) struct LockArgs {
@@ -115,7 +115,13 @@ fn checked(path: &Path, there: bool, lines: &[Line<'_>], json: bool) -> Result<(
 /// The pins of the plugin files that the configuration's tables use, and the built-in components that they use.
 fn used(settings: &Settings) -> Result<(Pins, BTreeSet<String>), Failure> {
     // Without the lock file: what it refuses is what is to be accepted.
-    let engine = Engine::new(settings.plugins.dir.clone(), crate::BUILT_IN_COMPONENTS)?;
+    let engine = Engine::with(
+        settings.plugins.dir.clone(),
+        crate::BUILT_IN_COMPONENTS,
+        Lookups::default(),
+        // A language's runtime takes minutes to compile, and the next run will ask for it too.
+        settings.plugins.cache.clone(),
+    )?;
     let mut pins = BTreeMap::new();
     let mut built_in = BTreeSet::new();
     for table in &settings.tables {
