@@ -136,6 +136,7 @@ mod tests {
             batch: RecordBatch::try_new(Arc::new(schema), vec![Arc::new(ids)]).unwrap(),
             filtered: 0,
             quarantined: Vec::new(),
+            spent: Default::default(),
             tied: Default::default(),
             elapsed: Duration::ZERO,
             origin,

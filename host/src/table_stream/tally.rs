@@ -136,6 +136,7 @@ mod tests {
             batch: RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.to_vec()).unwrap(),
             filtered,
             quarantined: Vec::new(),
+            spent: Default::default(),
             tied: Default::default(),
             elapsed: Duration::ZERO,
             origin: None,

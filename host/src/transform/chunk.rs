@@ -316,6 +316,7 @@ mod tests {
             meta_fields: Vec::new(),
             columns,
             origin: None,
+            spent: Spent::default(),
         }
     }
 

@@ -27,6 +27,7 @@ impl Guest {
             grants: Arc::default(),
             deadline: Instant::now() + Duration::from_secs(60),
             keyed: Duration::ZERO,
+            opening: false,
             wasi: Wasi::new("probe".into()),
             label: "probe".into(),
         };
