@@ -32,6 +32,7 @@ const {
 } = await sdk('index.js');
 const { decode, encode } = await sdk('columns.js');
 const { ff1Encrypt } = await sdk('ff1.js');
+const { exceptionCode } = await sdk('shell.js');
 const { run, table, withHost } = await sdk('testing.js');
 
 const bytes = (hex) => [...Buffer.from(hex, 'hex')];
@@ -216,4 +217,19 @@ test('lookups', () => {
     assert.throws(() => find('other', 'name', ['CH']), { code: 'lookup-not-granted' });
     assert.throws(() => find('countries', 'nam', ['CH']), { code: 'unknown-lookup-column' });
   });
+});
+
+test('the code of what was thrown shows the kind of an error and nothing of another thing', () => {
+  assert.equal(exceptionCode(new TypeError('Anna')), 'exception-type-error');
+  assert.equal(exceptionCode(new RangeError('Anna')), 'exception-range-error');
+  for (const [thrown, code] of [
+    [{ name: 'Anna', message: 'x' }, 'exception-object'],
+    [Object.assign(() => 1, { displayName: 'Anna' }), 'exception-function'],
+    ['Anna', 'exception-string'],
+    [4711n, 'exception-bigint'],
+    [null, 'exception-object'],
+    [undefined, 'exception-undefined'],
+  ]) {
+    assert.equal(exceptionCode(thrown), code);
+  }
 });

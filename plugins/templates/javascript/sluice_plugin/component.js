@@ -8,7 +8,7 @@ import { RawColumn } from './columns.js';
 import { ApplyError, Missing, OpenError, Unlisted, Unsupported } from './errors.js';
 import { KeyedError, log, LookupFailed, setBackend } from './host.js';
 import * as types from './plan.js';
-import { applyTransform, openTransform } from './shell.js';
+import { applyTransform, exceptionCode, openTransform } from './shell.js';
 
 const BY_TAG = {
   boolean: types.BOOLEAN,
@@ -107,10 +107,9 @@ function applyError(error) {
   }
   // One that the transform did not mean. Its kind is shown; its text, which may have a value in it, goes where the host treats
   // it as sensitive.
-  const kind = String(error?.name ?? typeof error).replace(/(?<=[a-z0-9])(?=[A-Z])/g, '-').toLowerCase();
   const message = `${error?.name}: ${error?.message}\n${error?.stack}`;
   log.error(message);
-  return { code: `exception-${kind.replace(/[^a-z0-9-]/g, '-')}`.slice(0, 64), column: undefined, row: undefined, message };
+  return { code: exceptionCode(error), column: undefined, row: undefined, message };
 }
 
 function asking(call, refused) {

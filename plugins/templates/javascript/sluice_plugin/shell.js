@@ -58,6 +58,16 @@ function withoutNull(batch, name, dataType, values) {
   });
 }
 
+/**
+ * The code of what the transform threw without meaning to, which everybody may see: the kind of an error. Whatever else can be
+ * thrown, such as a row, may have a value as its `name`.
+ */
+export function exceptionCode(error) {
+  const kind = error instanceof Error ? String(error.name) : typeof error;
+  const words = kind.replace(/(?<=[a-z0-9])(?=[A-Z])/g, '-').toLowerCase();
+  return `exception-${words.replace(/[^a-z0-9-]/g, '-')}`.slice(0, 64);
+}
+
 // Something of each type to stand where a row that is not written has no value.
 const NOTHING = {
   boolean: false,
