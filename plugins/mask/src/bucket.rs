@@ -85,9 +85,16 @@ impl Bucket {
                     }
                     None => 0,
                 },
-                width: number(width)
-                    .filter(|width| *width > 0)
-                    .ok_or("needs `width` to be a number above 0 that the column can hold exactly")?,
+                width: match number(width).filter(|width| *width > 0) {
+                    Some(1) => {
+                        return Err(
+                            "needs a `width` of more than one unit of the column's last digit, which would \
+                                    leave every number as it is",
+                        );
+                    }
+                    Some(width) => width,
+                    None => return Err("needs `width` to be a number above 0 that the column can hold exactly"),
+                },
             },
             (None, edges) => {
                 let edges: Option<Vec<i128>> = edges.iter().flatten().map(number).collect();

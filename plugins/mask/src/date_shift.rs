@@ -50,7 +50,8 @@ impl DateShift {
     pub(crate) fn new(options: &Options, by: By) -> Self {
         Self {
             key: options.key.clone(),
-            context: secret_context("date_shift", &options.context),
+            // With the width: by one number a date would be moved in proportion to it.
+            context: secret_context("date_shift", &format!("{}:{}", options.days, options.context)),
             days: options.days,
             by,
         }

@@ -2,7 +2,10 @@
 
 use serde::Deserialize;
 use serde_json::Value;
-use sluice_plugin::{ApplyError, Batch, Column, DataType, FixedBuilder, FixedView, Keyed, Native, OpenError};
+use sluice_plugin::text::write_decimal_short;
+use sluice_plugin::{
+    ApplyError, Batch, Column, DataType, FixedBuilder, FixedView, Keyed, Native, OpenError, Utf8Builder, Utf8View,
+};
 
 use crate::canonical::{self, Normalize};
 use crate::date_shift::BY_IS_NULL;
@@ -11,6 +14,7 @@ use crate::numbers::{exact, fits, scale};
 use crate::rejects::Rejects;
 
 const OUT_OF_RANGE: &str = "noise-out-of-range";
+const TOO_SMALL: &str = "noise-too-small";
 /// Digits after the point of a percentage.
 const PERCENT_SCALE: u8 = 6;
 const HUNDRED_PERCENT: i128 = 100_000_000;
@@ -82,36 +86,32 @@ impl Noise {
     ) -> Result<Self, &'static str> {
         let scale = scale(data_type).ok_or("works on columns of numbers only")?;
         let is_float = matches!(data_type, DataType::Float32 | DataType::Float64);
-        let (most, how) = match (&options.within, &options.percent) {
+        let most = match (&options.within, &options.percent) {
             (Some(Value::Number(within)), _) if is_float => {
                 let within = within.as_f64().filter(|within| *within > 0.0);
-                let within = within.ok_or("needs `within` to be a number above 0")?;
-                (Most::Float(within), format!("within {within}"))
+                Most::Float(within.ok_or("needs `within` to be a number above 0")?)
             }
             (Some(within), _) => {
                 let units = exact(within, scale).and_then(|units| u128::try_from(units).ok());
-                let units = units
-                    .filter(|&units| units > 0 && !is_float)
-                    .ok_or("needs `within` to be a number above 0 that the column can hold exactly")?;
-                let shown = within.as_str().map_or_else(|| within.to_string(), str::to_owned);
-                (Most::Units(units), format!("within {shown}"))
+                let units = units.filter(|&units| units > 0 && !is_float);
+                Most::Units(units.ok_or("needs `within` to be a number above 0 that the column can hold exactly")?)
             }
             (None, Some(percent)) => {
                 let share = exact(percent, PERCENT_SCALE).and_then(|share| u128::try_from(share).ok());
-                let share = share.ok_or("needs `percent` to be a number")?;
-                let shown = percent.as_str().map_or_else(|| percent.to_string(), str::to_owned);
-                (Most::Share(share), format!("within {shown} percent"))
+                Most::Share(share.ok_or("needs `percent` to be a number")?)
             }
             (None, None) => return Err("needs either `within` or `percent`"),
         };
+        let width = most.shown(scale);
         let by_what = by.as_ref().map(|by| format!(" by {}", by.column)).unwrap_or_default();
         Ok(Self {
             key: options.key.clone(),
-            // With the column's name: by one key, two columns must not be moved alike.
-            context: secret_context("noise", &format!("{}:{column}", options.context)),
+            // With the column's name: by one key, two columns must not be moved alike. With the width: of two numbers that
+            // are moved by the same draw in different widths, the difference shows the draw.
+            context: secret_context("noise", &format!("{width}:{}:{column}", options.context)),
+            how: format!("noise within {width}{by_what}"),
             by,
             most,
-            how: format!("noise {how}{by_what}"),
         })
     }
 
@@ -127,9 +127,10 @@ impl Noise {
         data_type: DataType,
         rejects: &mut Rejects<'_>,
     ) -> Result<Column, ApplyError> {
+        let texts = canonical::column(batch, read, data_type, &[])?;
         let texts = match &self.by {
-            Some(by) => by.texts(batch)?,
-            None => canonical::column(batch, read, data_type, &[])?,
+            Some(by) => beside(&by.texts(batch)?, &texts, batch.rows as usize)?,
+            None => texts,
         };
         let validity = texts.validity.clone();
         let digests = digests(keys, &self.key, &self.context, batch.rows, texts)?;
@@ -137,29 +138,29 @@ impl Noise {
             digests: &digests,
             validity: validity.as_deref(),
         };
-        let whole = |value: i128, draw| self.whole(value, draw).filter(|&moved| fits(moved, data_type));
+        let whole = |value: i128, draw| {
+            let moved = self.whole(value, draw).filter(|&moved| fits(moved, data_type));
+            moved.ok_or(OUT_OF_RANGE)
+        };
         Ok(match data_type {
             DataType::Int16 => {
-                let moved = |value: i16, draw| whole(value.into(), draw)?.try_into().ok();
+                let moved = |value: i16, draw| whole(value.into(), draw)?.try_into().map_err(|_| OUT_OF_RANGE);
                 self.moved(batch.fixed(read)?, &draws, moved, rejects)
             }
             DataType::Int32 => {
-                let moved = |value: i32, draw| whole(value.into(), draw)?.try_into().ok();
+                let moved = |value: i32, draw| whole(value.into(), draw)?.try_into().map_err(|_| OUT_OF_RANGE);
                 self.moved(batch.fixed(read)?, &draws, moved, rejects)
             }
             DataType::Int64 => {
-                let moved = |value: i64, draw| whole(value.into(), draw)?.try_into().ok();
+                let moved = |value: i64, draw| whole(value.into(), draw)?.try_into().map_err(|_| OUT_OF_RANGE);
                 self.moved(batch.fixed(read)?, &draws, moved, rejects)
             }
             DataType::Float32 => {
-                let moved = |value: f32, draw| {
-                    let moved = self.float(value.into(), draw) as f32;
-                    moved.is_finite().then_some(moved)
-                };
+                let moved = |value: f32, draw| self.float(value, draw);
                 self.moved(batch.fixed(read)?, &draws, moved, rejects)
             }
             DataType::Float64 => {
-                let moved = |value, draw| Some(self.float(value, draw)).filter(|moved| moved.is_finite());
+                let moved = |value: f64, draw| self.float(value, draw);
                 self.moved(batch.fixed(read)?, &draws, moved, rejects)
             }
             _ => self.moved(batch.fixed(read)?, &draws, whole, rejects),
@@ -170,7 +171,7 @@ impl Noise {
         &self,
         values: FixedView<'_, T>,
         draws: &Draws<'_>,
-        moved: impl Fn(T, u64) -> Option<T>,
+        moved: impl Fn(T, u64) -> Result<T, &'static str>,
         rejects: &mut Rejects<'_>,
     ) -> Column {
         let mut column = FixedBuilder::with_capacity(values.len());
@@ -178,10 +179,7 @@ impl Noise {
             let result = match (value, draw) {
                 (None, _) => None,
                 (Some(value), Some(draw)) => {
-                    let result = moved(value, draw);
-                    if result.is_none() {
-                        rejects.push(row, OUT_OF_RANGE);
-                    }
+                    let result = moved(value, draw).inspect_err(|code| rejects.push(row, code));
                     Some(result.unwrap_or_default())
                 }
                 (Some(_), None) => {
@@ -209,16 +207,112 @@ impl Noise {
         value.checked_add(step(scaled(draw, most.checked_mul(2)?), most))
     }
 
-    fn float(&self, value: f64, draw: u64) -> f64 {
+    /// A floating-point number, never as it was: where the amount is lost in rounding, its neighbour.
+    fn float<F: Float>(&self, value: F, draw: u64) -> Result<F, &'static str> {
+        let wide = value.wide();
+        if !wide.is_finite() {
+            return Err(OUT_OF_RANGE);
+        }
         let most = match self.most {
             Most::Float(within) => within,
             Most::Units(units) => units as f64,
-            Most::Share(share) => value.abs() * (share as f64 / HUNDRED_PERCENT as f64),
+            // 0 has no share.
+            Most::Share(_) if wide == 0.0 => return Ok(value),
+            Most::Share(share) => wide.abs() * (share as f64 / HUNDRED_PERCENT as f64),
         };
+        if value.spacing() > most {
+            return Err(TOO_SMALL);
+        }
         // 53 bits, as a double has them: from 0 to below 1.
         let unit = (draw >> 11) as f64 / (1_u64 << 53) as f64;
-        value + (unit * 2.0 - 1.0) * most
+        let moved = F::nearest(wide + (unit * 2.0 - 1.0) * most);
+        let moved = match moved == value {
+            true => value.neighbour(draw >> 63 == 1),
+            false => moved,
+        };
+        moved.wide().is_finite().then_some(moved).ok_or(OUT_OF_RANGE)
     }
+}
+
+impl Most {
+    /// As digits, the same however it was written.
+    fn shown(self, scale: u8) -> String {
+        let decimal = |unscaled: u128, scale| {
+            let mut shown = String::new();
+            // No number of the configuration has more than 38 digits, and writing to a text cannot fail.
+            write_decimal_short(&mut shown, unscaled as i128, scale).ok();
+            shown
+        };
+        match self {
+            Self::Units(units) => decimal(units, scale),
+            Self::Float(within) => within.to_string(),
+            Self::Share(share) => format!("{} percent", decimal(share, PERCENT_SCALE)),
+        }
+    }
+}
+
+/// What both floating-point types can do.
+trait Float: Copy + PartialEq {
+    fn wide(self) -> f64;
+    fn nearest(wide: f64) -> Self;
+    fn neighbour(self, above: bool) -> Self;
+
+    /// From a finite number to the next one away from 0; for the last one, the way back.
+    fn spacing(self) -> f64 {
+        let away = self.neighbour(self.wide() >= 0.0).wide();
+        let next = match away.is_finite() {
+            true => away,
+            false => self.neighbour(self.wide() < 0.0).wide(),
+        };
+        (next - self.wide()).abs()
+    }
+}
+
+impl Float for f32 {
+    fn wide(self) -> f64 {
+        self.into()
+    }
+
+    fn nearest(wide: f64) -> Self {
+        wide as Self
+    }
+
+    fn neighbour(self, above: bool) -> Self {
+        if above { self.next_up() } else { self.next_down() }
+    }
+}
+
+impl Float for f64 {
+    fn wide(self) -> f64 {
+        self
+    }
+
+    fn nearest(wide: f64) -> Self {
+        wide
+    }
+
+    fn neighbour(self, above: bool) -> Self {
+        if above { self.next_up() } else { self.next_down() }
+    }
+}
+
+/// The texts of two columns, row by row, with a zero byte between them; NULL where one of them is.
+fn beside(by: &Column, values: &Column, rows: usize) -> Result<Column, ApplyError> {
+    let malformed = || ApplyError::new("internal", "texts of another length");
+    let by = Utf8View::new(by, rows).ok_or_else(malformed)?;
+    let values = Utf8View::new(values, rows).ok_or_else(malformed)?;
+    let mut texts = Utf8Builder::with_capacity(rows, by.text().len() + values.text().len() + rows);
+    for pair in by.iter().zip(values.iter()) {
+        let (Some(by), Some(value)) = pair else {
+            texts.push_null();
+            continue;
+        };
+        texts.append(by);
+        texts.append("\0");
+        texts.append(value);
+        texts.end_row();
+    }
+    texts.finish()
 }
 
 /// The number that each row's digest begins with.

@@ -1,12 +1,13 @@
 //! `pseudonym`: one of the texts of a list in place of a value, the same for equal values.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use serde::Deserialize;
-use sluice_plugin::{ApplyError, Batch, Column, DataType, Keyed, OpenError, Utf8Builder};
+use sluice_plugin::{ApplyError, Batch, Column, DataType, Keyed, OpenError, Utf8Builder, Utf8View};
 
-use crate::canonical::{self, Normalize};
-use crate::keyed::{is_valid, malformed, picks};
+use crate::canonical::{self, Normalize, normalize};
+use crate::keyed::{malformed, picks};
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,10 +29,10 @@ impl Pseudonym {
             ));
         }
         let mut seen = HashSet::new();
-        match self.values.iter().position(|value| !seen.insert(value)) {
+        match self.names().iter().position(|name| !seen.insert(name.clone())) {
             Some(index) => Err(OpenError::config(
                 format!("{path}.values[{index}]"),
-                "it stands there twice",
+                "it stands there twice, as it is or after `normalize`",
             )),
             None => Ok(()),
         }
@@ -39,6 +40,12 @@ impl Pseudonym {
 
     pub(crate) fn how(&self) -> String {
         format!("pseudonym from a list of {}", self.values.len())
+    }
+
+    /// The texts as values that are equal to them are compared.
+    fn names(&self) -> Vec<Cow<'_, str>> {
+        let names = self.values.iter();
+        names.map(|value| normalize(value, &self.normalize)).collect()
     }
 
     pub(crate) fn column(
@@ -49,16 +56,23 @@ impl Pseudonym {
         data_type: DataType,
     ) -> Result<Column, ApplyError> {
         let texts = canonical::column(batch, read, data_type, &self.normalize)?;
-        let validity = texts.validity.clone();
         let count = u32::try_from(self.values.len()).unwrap_or(u32::MAX);
-        let picks = picks(keys, &self.key, &self.context, count, batch.rows, texts)?;
+        let picks = picks(keys, &self.key, &self.context, count, batch.rows, texts.clone())?;
+        let texts = Utf8View::new(&texts, picks.len()).ok_or_else(malformed)?;
+        let own = self.names();
         let mut names = Utf8Builder::with_capacity(picks.len(), picks.len() * self.values[0].len());
-        for (row, &pick) in picks.iter().enumerate() {
-            if is_valid(validity.as_deref(), row) {
-                names.push(self.values.get(pick as usize).ok_or_else(malformed)?);
-            } else {
+        for (text, &pick) in texts.iter().zip(&picks) {
+            let Some(text) = text else {
                 names.push_null();
-            }
+                continue;
+            };
+            let pick = pick as usize;
+            // Nobody is called by their own name. The next one is another, as no two are equal.
+            let pick = match own.get(pick).ok_or_else(malformed)? == text {
+                true => (pick + 1) % own.len(),
+                false => pick,
+            };
+            names.push(self.values.get(pick).ok_or_else(malformed)?);
         }
         names.finish()
     }

@@ -98,13 +98,18 @@ fn a_lower_bound_that_does_not_fit_is_rejected() {
         scale: 0,
     };
     let least = [Some(Value::Decimal(1 - 10_i128.pow(38), 0))];
-    let start = bucket(r#""width":1,"start":"99999999999999999999999999999999999999""#);
+    let start = bucket(r#""width":2,"start":"99999999999999999999999999999999999999""#);
     assert_eq!(masked(&start, whole, &least).1, out_of_range);
 }
 
 #[test]
 fn bounds_must_fit_the_column() {
     for (data_type, options) in [
+        // A range of one number is that number.
+        (DataType::Int32, r#""width":1"#),
+        (DataType::Int64, r#""width":"1","result":"lower""#),
+        (DataType::Decimal { precision: 9, scale: 2 }, r#""width":0.01"#),
+        (DataType::Float64, r#""width":1e-9"#),
         (DataType::Int32, r#""width":0"#),
         (DataType::Int32, r#""width":-5"#),
         (DataType::Int32, r#""width":2.5"#),

@@ -34,6 +34,37 @@ fn finds_are_replaced_and_the_rest_stays() {
     );
 }
 
+/// No digit of one number stays because it stands beside another.
+#[test]
+fn neighbours_are_redacted_too() {
+    let redact = r#"{"method":"redact","patterns":["phone","card","email","ip"]}"#;
+    assert_eq!(
+        text(
+            redact,
+            &[
+                "0171 1234567 / 0172 7654321",
+                "06 30 1234567 / 06 20 7654321, or 020 7946 0018 / 020 7946 0999",
+                "415-555-2671 / 415-555-9999",
+                "Called 03.05.2024 0171/1234567",
+                "+49 30 12345678 - 123456",
+                "x@anna.smith@example.com and \"john smith\"@example.com",
+                "at fe80::1.The rest",
+                "0171\u{a0}1234567 or 4111\u{202f}1111\u{2011}1111\u{2013}1111",
+            ]
+        ),
+        [
+            "[phone]",
+            "[phone], or [phone]",
+            "[phone]",
+            "Called 03.05.2024 [phone]",
+            "[phone]",
+            "[email] and [email]",
+            "at [ip].The rest",
+            "[phone] or [card]",
+        ]
+    );
+}
+
 /// What `token` makes of a column of addresses with the same normalisation.
 #[test]
 fn finds_become_the_tokens_of_what_stood_there() {

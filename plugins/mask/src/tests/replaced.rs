@@ -77,6 +77,27 @@ fn pseudonym_vectors() {
     );
 }
 
+/// The pick of Cleo is Cleo; under the context `a` the first three are picked for themselves.
+#[test]
+fn nobody_becomes_their_own_pseudonym() {
+    let names = ["Ada", "Ben", "Cleo", "Dan", "Eve"];
+    assert_eq!(text(&pseudonym(""), &names), ["Eve", "Cleo", "Dan", "Ben", "Dan"]);
+    assert_eq!(
+        text(&pseudonym(r#","context":"a""#), &names),
+        ["Ben", "Cleo", "Dan", "Cleo", "Ben"]
+    );
+    // The last one's next is the first.
+    assert_eq!(text(&pseudonym(r#","context":"b""#), &["Eve"]), ["Ada"]);
+    let lower = r#","context":"c","normalize":["trim","lower"]"#;
+    assert_eq!(text(&pseudonym(lower), &[" DAN", "dan", "Dan"]), ["Eve"; 3]);
+    let equal = r#"{"columns":{"c":{"method":"pseudonym","key":"pii","values":["Ada","ada"],"normalize":["lower"]}}}"#;
+    let error = open(&[("c", DataType::Utf8, true)], equal).unwrap_err().to_string();
+    assert!(
+        error.starts_with("columns.c.values[1]: it stands there twice"),
+        "{error}"
+    );
+}
+
 #[test]
 fn fpe_keeps_the_alphabet_and_the_length() {
     for (alphabet, value, encrypted) in [
