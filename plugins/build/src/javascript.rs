@@ -9,6 +9,7 @@ use serde::Deserialize;
 use crate::encode::PluginInfo;
 use crate::error::BuildError;
 use crate::project::check_name;
+use crate::requirements::npm_requirement;
 use crate::run::{absolute, at, fetched, once, output, output_of, write};
 use crate::wit;
 
@@ -20,11 +21,14 @@ const SDK: &str = "sluice_plugin/component.js";
 const PURPOSE: &str = "a plugin in JavaScript";
 const HINT: &str = "install Node.js 18 or newer and npm (Debian and Ubuntu: apt install nodejs npm)";
 const LEAST_NODE: u32 = 18;
+/// Names a program that is not there, so that an error that shows it says why.
+const NO_GIT: &str = "--git=sluice-takes-no-packages-from-git";
 const REGISTRY: &str =
     "npm's registry (another one, or a proxy, is set by npm's own `npm config set registry`, HTTPS_PROXY)";
 
 /// What is needed of a `package.json`.
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Manifest {
     name: String,
     version: String,
@@ -32,6 +36,26 @@ struct Manifest {
     main: String,
     #[serde(default)]
     dependencies: BTreeMap<String, String>,
+    // npm looks at all of these before it installs the first ones alone.
+    #[serde(default)]
+    dev_dependencies: BTreeMap<String, String>,
+    #[serde(default)]
+    optional_dependencies: BTreeMap<String, String>,
+    #[serde(default)]
+    peer_dependencies: BTreeMap<String, String>,
+}
+
+impl Manifest {
+    fn all_dependencies(&self) -> impl Iterator<Item = (&String, &String)> {
+        [
+            &self.dependencies,
+            &self.dev_dependencies,
+            &self.optional_dependencies,
+            &self.peer_dependencies,
+        ]
+        .into_iter()
+        .flatten()
+    }
 }
 
 fn default_main() -> String {
@@ -88,11 +112,15 @@ pub(crate) fn component(
 }
 
 fn manifest(path: &Path, text: &str) -> Result<Manifest, BuildError> {
-    let manifest: Manifest = serde_json::from_str(text).map_err(|error| BuildError::Manifest {
+    let refused = |reason: String| BuildError::Manifest {
         manifest: path.to_owned(),
-        reason: error.to_string(),
-    })?;
+        reason,
+    };
+    let manifest: Manifest = serde_json::from_str(text).map_err(|error| refused(error.to_string()))?;
     check_name(path, &manifest.name)?;
+    for (name, version) in manifest.all_dependencies() {
+        npm_requirement(name, version).map_err(refused)?;
+    }
     Ok(manifest)
 }
 
@@ -159,8 +187,8 @@ fn npm(folder: &Path, arguments: &[&str]) -> Result<(), BuildError> {
     let mut command = Command::new(if cfg!(windows) { "npm.cmd" } else { "npm" });
     command
         .args(arguments)
-        // No package's own script runs on this machine.
-        .args(["--ignore-scripts", "--no-audit", "--no-fund"])
+        // No package's own script runs on this machine, nor what a project's `.npmrc` or lock file calls git.
+        .args(["--ignore-scripts", "--no-audit", "--no-fund", NO_GIT])
         .current_dir(folder);
     let doing = format!("npm {} in {}", arguments.join(" "), folder.display());
     fetched(command, &doing, REGISTRY)
@@ -205,6 +233,21 @@ mod tests {
         );
         assert!(refused(r#"{"name": "@me/x", "version": "1.0.0"}"#).contains("`@me/x` is no plugin's"));
         assert!(refused("{").contains("cannot be built"));
+    }
+
+    #[test]
+    fn only_packages_of_a_registry_are_dependencies() {
+        for (of, version) in [
+            ("dependencies", "git+https://example.com/x.git"),
+            ("devDependencies", "file:../x"),
+            ("optionalDependencies", "me/x"),
+            ("peerDependencies", "link:../x"),
+        ] {
+            let text = format!(r#"{{"name": "a", "version": "1.0.0", "{of}": {{"left": "{version}"}}}}"#);
+            let error = manifest(Path::new("p/package.json"), &text).unwrap_err().to_string();
+            let start = format!("p/package.json cannot be built as a plugin: the dependency `left` is `{version}`");
+            assert!(error.starts_with(&start), "{error}");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod error;
 mod javascript;
 mod project;
 mod python;
+mod requirements;
 mod run;
 mod toolchain;
 mod wit;

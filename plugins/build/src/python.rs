@@ -8,6 +8,7 @@ use serde::Deserialize;
 use crate::encode::PluginInfo;
 use crate::error::BuildError;
 use crate::project::check_name;
+use crate::requirements::python_requirement;
 use crate::run::{absolute, at, empty, fetched, once, output, output_of, write};
 use crate::wit;
 
@@ -19,6 +20,8 @@ const INSIDE: &str = "3.14";
 const ENTRY: &str = "sluice_entry";
 const SDK: &str = "sluice_plugin";
 const PURPOSE: &str = "a plugin in Python";
+/// Keeps `-m` from running a project's `pip.py` or `venv.py`, which stands in the folder that sluice was called in.
+const ISOLATED: [&str; 1] = ["-I"];
 const REGISTRY: &str =
     "the registry of Python packages (another one, or a proxy, is set by pip's own PIP_INDEX_URL, HTTPS_PROXY)";
 
@@ -111,6 +114,9 @@ fn project(manifest: &Path, text: &str) -> Result<Project, BuildError> {
     let parsed: Manifest = toml::from_str(text).map_err(|error| refused(error.to_string()))?;
     let Manifest { project, tool } = parsed;
     check_name(manifest, &project.name)?;
+    for dependency in &project.dependencies {
+        python_requirement(dependency).map_err(&refused)?;
+    }
     let transform = &tool.sluice.transform;
     let is_path = |path: &str| path.split('.').all(is_identifier);
     let (module, class) = transform
@@ -156,7 +162,11 @@ fn tool(work: &Path, say: &mut dyn FnMut(&str)) -> Result<PathBuf, BuildError> {
         ));
         let python = if cfg!(windows) { "python" } else { "python3" };
         let mut command = Command::new(python);
-        command.args(["-m", "venv"]).arg(&environment);
+        command
+            .args(ISOLATED)
+            .args(["-m", "venv"])
+            .arg(&environment)
+            .current_dir(&environment);
         output_of(
             command,
             "python3 -m venv",
@@ -217,7 +227,10 @@ fn packages(
             .args(["--implementation", "py", "--abi", "none", "--python-version", INSIDE])
             .arg("--target")
             .arg(&site)
-            .args(dependencies);
+            .arg("--")
+            .args(dependencies)
+            // A file there of a dependency's name would be installed in its place; this folder is ours.
+            .current_dir(&environment);
         fetched(command, "pip install (packages without compiled parts)", REGISTRY).map(drop)
     })?;
     Ok(environment)
@@ -226,7 +239,7 @@ fn packages(
 fn pip(programs: &Path) -> Command {
     let mut command = Command::new(programs.join("python"));
     // Not quiet: what it says about a network that is not there are warnings.
-    command.args([
+    command.args(ISOLATED).args([
         "-m",
         "pip",
         "--disable-pip-version-check",
@@ -237,7 +250,8 @@ fn pip(programs: &Path) -> Command {
     command
 }
 
-/// Copies the project without what tools leave in it, and without what is no part of the transform.
+/// Copies the project without what tools leave in it, without what is no part of the transform, and without symbolic links:
+/// what they lead to would become part of a component that is handed on.
 fn copy(from: &Path, to: &Path, target_dir: &Path) -> Result<(), BuildError> {
     const LEFT_OUT: [&str; 4] = ["target", "venv", "tests", "node_modules"];
     copy_but(from, to, &|path, name| {
@@ -254,10 +268,12 @@ fn copy_but(from: &Path, to: &Path, is_left_out: &dyn Fn(&Path, &str) -> bool) -
             continue;
         }
         let copied = to.join(&file);
-        if path.is_dir() {
+        // Of the entry itself, and not of what a link leads to.
+        let kind = entry.file_type().map_err(|error| at(&path, error))?;
+        if kind.is_dir() {
             std::fs::create_dir_all(&copied).map_err(|error| at(&copied, error))?;
             copy_but(&path, &copied, is_left_out)?;
-        } else {
+        } else if kind.is_file() {
             std::fs::copy(&path, &copied).map_err(|error| at(&path, error))?;
         }
     }
@@ -309,6 +325,13 @@ mod tests {
         assert!(refused("[project]\nname = \"x\"\n").contains("version"));
         assert!(refused(&MANIFEST.replace("mask-phones", "../x")).contains("is no plugin's"));
         assert!(refused(&MANIFEST.replace("transform =", "transfrom =")).contains("transfrom"));
+        let text = refused(&MANIFEST.replace("phonenumbers>=8", "--index-url=http://x.example"));
+        assert!(
+            text.starts_with(
+                "p/pyproject.toml cannot be built as a plugin: the dependency `--index-url=http://x.example`"
+            ),
+            "{text}"
+        );
     }
 
     #[test]
@@ -326,7 +349,23 @@ mod tests {
     }
 
     #[test]
-    fn what_tools_left_is_not_copied() {
+    fn a_module_of_the_project_does_not_stand_in_for_pip() {
+        let folder = std::env::temp_dir().join(format!("sluice-isolated-{}", std::process::id()));
+        write(&folder.join("json.py"), b"raise SystemExit('the one of the project')").unwrap();
+        let run = |options: &[&str]| {
+            let mut command = Command::new("python3");
+            command.args(options).args(["-m", "json"]).current_dir(&folder);
+            output(command, "python3").unwrap_err().to_string()
+        };
+        assert!(run(&[]).contains("the one of the project"));
+        assert!(!run(&ISOLATED).contains("the one of the project"));
+        let arguments: Vec<_> = pip(Path::new("x")).get_args().map(ToOwned::to_owned).collect();
+        assert_eq!(arguments[..3], ["-I", "-m", "pip"]);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_tools_left_and_what_links_lead_to_is_not_copied() {
         let root = std::env::temp_dir().join(format!("sluice-copy-{}", std::process::id()));
         let (from, to) = (root.join("from"), root.join("to"));
         for file in [
@@ -342,6 +381,17 @@ mod tests {
             write(&from.join(file), b"1").unwrap();
         }
         empty(&to).unwrap();
+        #[cfg(unix)]
+        {
+            write(&root.join("outside/secret.txt"), b"1").unwrap();
+            for (link, what) in [
+                ("secret.py", "outside/secret.txt"),
+                ("outside", "outside"),
+                ("gone", "gone"),
+            ] {
+                std::os::unix::fs::symlink(root.join(what), from.join("pkg").join(link)).unwrap();
+            }
+        }
         copy(&from, &to, &from.join("target")).unwrap();
         for (file, there) in [
             ("a.py", true),
@@ -352,6 +402,8 @@ mod tests {
             ("pkg/__pycache__", false),
             ("x.wasm", false),
             ("pkg/tests/f.py", true),
+            ("pkg/secret.py", false),
+            ("pkg/outside", false),
         ] {
             assert_eq!(to.join(file).exists(), there, "{file}");
         }
