@@ -197,6 +197,37 @@ async fn a_process_that_slept_before_its_commit_is_refused_by_bronze() {
     assert_eq!(project.verdict().0.as_deref(), Some("current"));
 }
 
+/// A chain that puts every text which is no number into quarantine.
+const TO_NUMBER: &str = "[[table.transform]]\nplugin = \"map\"\non_error = \"quarantine\"\n\
+                         config = { columns = { v = { cast = \"int\" } } }\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_slept_before_it_put_rows_into_quarantine_is_refused_there() {
+    let (server, project) = set_up(LEASE, TO_NUMBER).await;
+    let exec = |statement: &'static str| server.exec("sales", statement);
+    exec("INSERT INTO dbo.t VALUES (1, N'1')").await;
+    project.once().ok();
+    exec("INSERT INTO dbo.t VALUES (2, N'2'), (3, N'bad')").await;
+    // The first passage is the claim of its number.
+    let slept = Held::at(&project, "before-quarantine:2");
+    slept.pause();
+    exec("INSERT INTO dbo.t VALUES (4, N'4')").await;
+    project.once().ok();
+    assert_eq!(ids(&project), [1, 2, 4]);
+    slept.wake();
+    let error = error_of(&slept.release());
+    assert!(error.contains("has taken this table over"), "{error}");
+    // Its rows of the batch that was closed are not there; those of the batch that read the range again are.
+    let quarantined = rows_of(&project.bronze("dbo_t__quarantine"), &["batch_id"]).expect("rows");
+    assert_eq!(quarantined.texts("state"), [Some("open".to_owned())]);
+    assert_eq!(quarantined.numbers("batch_id"), [2]);
+    exec("INSERT INTO dbo.t VALUES (5, N'5')").await;
+    project.once().ok();
+    assert_eq!(ids(&project), [1, 2, 4, 5]);
+    let status = project.run("status", &["--json"]).of_type("status").remove(0);
+    assert_eq!(status["open_quarantined"], 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_of_another_machine_is_waited_for_and_its_first_batch_closed() {
     let (server, project) = set_up(LEASE, "").await;

@@ -394,3 +394,64 @@ async fn what_cleanup_took_stays_in_quarantine_and_is_told() {
     );
     assert_eq!(status(&project)["open_quarantined"], 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_does_not_take_the_rows_of_a_batch_that_is_still_to_come() {
+    let (server, mut project) = with_one_in_quarantine().await;
+    insert_again(&server).await;
+    insert(&server, 14..=14).await;
+    assert!(project.kill_at("after-quarantine"));
+    project.edit(STRICT, GENTLE);
+    let refused = retry(&project, &["--json"]);
+    assert_eq!(refused.code, 2, "{}", refused.stdout);
+    let error = refused.failure("dbo_t")["error"].to_string();
+    assert!(
+        error.contains("planned anew") && error.contains("sluice run --once"),
+        "{error}"
+    );
+    project.once().ok();
+    retry(&project, &["--json"]).ok();
+    let mut ids: Vec<i64> = bronze(&project).into_iter().map(|(id, _)| id).collect();
+    assert_eq!(ids, [1, 2, 3, 4, 13, 14], "each once, in the order of the changes");
+    ids.dedup();
+    assert_eq!(ids.len(), 6);
+    assert_eq!(status(&project)["open_quarantined"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_are_gone_from_the_change_table_are_not_called_retried() {
+    let (server, mut project) = with_one_in_quarantine().await;
+    exec(&server, &["DELETE FROM cdc.dbo_t_CT WHERE id = 3"]).await;
+    project.edit(STRICT, GENTLE);
+    let run = retry(&project, &["--json"]).ok();
+    assert!(
+        run.warnings()
+            .concat()
+            .contains("1 of the rows in quarantine were not in the change table any more"),
+        "{:?}",
+        run.warnings()
+    );
+    assert_eq!(status(&project)["open_quarantined"], 1);
+    assert_eq!(bronze(&project), [(1, 2), (2, 2), (4, 2)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_keeps_together_what_belongs_together_across_chunks() {
+    let (server, mut project) = set_up(TO_NUMBER).await;
+    project.edit("chunk_rows = 1000", "chunk_rows = 2");
+    exec(&server, &["INSERT INTO dbo.t VALUES (1, N'1'), (2, N'2'), (3, N'3')"]).await;
+    project.once().ok();
+    exec(
+        &server,
+        &[
+            "BEGIN TRANSACTION; DELETE dbo.t WHERE id = 1; UPDATE dbo.t SET v = N'22' WHERE id = 2; \
+           UPDATE dbo.t SET v = N'33' WHERE id = 3; INSERT INTO dbo.t VALUES (1, N'bad'); COMMIT",
+        ],
+    )
+    .await;
+    project.once().ok();
+    let before = bronze(&project);
+    retry(&project, &["--json"]).ok();
+    assert_eq!(bronze(&project), before, "the delete does not go without its insert");
+    assert_eq!(status(&project)["open_quarantined"], 2);
+}

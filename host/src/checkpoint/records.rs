@@ -105,8 +105,8 @@ pub struct PlannedBatch {
     pub source: Option<SourceSeen>,
     /// Digest of the chain of transforms: component and configuration hashes and key versions.
     pub chain: String,
-    /// What else decides which rows the chain takes: `on_error` and the limits of each transform. `None` in a file of a sluice
-    /// that did not write it.
+    /// What else decides which rows the chain takes: `on_error` and the limits of each transform, `protect`, `leak_check`. `None`
+    /// in a file of a sluice that did not write it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bounds: Option<String>,
     /// SHA-256 (lower-case hex) of each component that a replay needs from `components/`.

@@ -88,7 +88,8 @@ struct InForce<'a> {
     bounds: String,
 }
 
-/// What decides beside the chain which rows it takes: a row that overruns a limit can go into quarantine. A deadline cannot.
+/// What decides beside the chain which rows it takes: a row that overruns a limit, or shows a protected value, can go into
+/// quarantine. A deadline cannot.
 pub(super) fn bounds(settings: &TableSettings) -> String {
     let transforms = settings.transforms.iter().map(|transform| {
         let on_error = match transform.on_error {
@@ -100,7 +101,15 @@ pub(super) fn bounds(settings: &TableSettings) -> String {
             transform.memory_bytes, transform.output_bytes
         )
     });
-    transforms.collect::<Vec<_>>().join(", ")
+    let mut protect = settings.protect.clone();
+    protect.sort_unstable();
+    format!(
+        "{}; protect {}; leak_check {:?}",
+        transforms.collect::<Vec<_>>().join(", "),
+        protect.join(", "),
+        settings.leak_check
+    )
+    .to_lowercase()
 }
 
 fn decide(
@@ -130,7 +139,7 @@ fn decide(
     }
     if let Some(planned) = open.bounds.as_ref().filter(|planned| **planned != now.bounds) {
         reasons.push(format!(
-            "`on_error`, `memory` or `output` of a transform changed: from {planned} to {}",
+            "what decides which rows are taken changed: from {planned} to {}",
             now.bounds
         ));
     }
@@ -386,10 +395,7 @@ mod tests {
         open.bounds = Some("then".to_owned());
         let (attempt, reason) = anew(decided(OnTransformChange::Fail, Some(&open), Some(&done("b")), true).unwrap());
         assert_eq!(attempt, 1);
-        assert_eq!(
-            reason,
-            "`on_error`, `memory` or `output` of a transform changed: from then to now"
-        );
+        assert_eq!(reason, "what decides which rows are taken changed: from then to now");
     }
 
     #[test]
