@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
+use sluice_test_guests::component;
 
 use crate::harness::{Project, finish, sales_of, sluice_binary, wait_for};
 
@@ -84,6 +85,21 @@ async fn every_json_object_has_the_fields_that_the_page_lists() {
     std::fs::write(owner, "{").expect("damaged");
     let doctor = project.run("doctor", &["--json", "--repair"]);
     as_documented(&doctor.events(), &types, &mut seen);
+    // A row in quarantine, and a lock file with a plugin and a built-in component.
+    server
+        .table("sales", "u", "id int NOT NULL PRIMARY KEY, v nvarchar(20) NULL")
+        .await;
+    server.exec("sales", "INSERT INTO dbo.u VALUES (1, N'one')").await;
+    let other = Project::new(&server, "sales").table(
+        "dbo_u",
+        "[[table.transform]]\nplugin = \"upper\"\nconfig = { columns = [\"v\"] }\n\
+         [[table.transform]]\nplugin = \"map\"\non_error = \"quarantine\"\nconfig = { columns = { v = { cast = \"int\" } } }\n",
+    );
+    other.plugin("upper", &component("upper"));
+    as_documented(&other.once().ok().events(), &types, &mut seen);
+    for (command, arguments) in [("quarantine", &["list", "--json"][..]), ("lock", &["--json"])] {
+        as_documented(&other.run(command, arguments).ok().events(), &types, &mut seen);
+    }
     project.edit("granularity", "granularty");
     as_documented(&project.once().events(), &types, &mut seen);
     as_documented(&project.run("status", &["--json"]).events(), &types, &mut seen);

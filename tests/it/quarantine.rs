@@ -229,13 +229,24 @@ async fn too_many_rows_for_quarantine_stop_the_table_and_nothing_is_written() {
     let (server, mut project) = set_up(&format!("max_quarantined = 1\n{TO_NUMBER}")).await;
     insert(&server, 1..=2).await;
     let words = [
-        "2 rows of batch 0 cannot be transformed",
-        "`max_quarantined` is 1",
-        "cast-invalid",
+        "transform 1 (`map`): rows that cannot be transformed: 2 of one chunk, and `max_quarantined` leaves room for 1",
+        "`cast-invalid`",
+    ];
+    refused(&project.once(), &words);
+    // By chunks of one row, the second one is too much.
+    project.edit("chunk_rows = 1000", "chunk_rows = 1");
+    let words = [
+        "transform 1 (`map`): rows that cannot be transformed: 1 of one chunk",
+        "leaves room for 0",
     ];
     refused(&project.once(), &words);
     project.edit("max_quarantined = 1", "max_quarantined = \"99%\"");
-    refused(&project.once(), &["`max_quarantined` is 99%"]);
+    let words = [
+        "2 rows of batch 0 cannot be transformed",
+        "`max_quarantined` is 99%",
+        "`cast-invalid`",
+    ];
+    refused(&project.once(), &words);
     assert_eq!((bronze(&project), quarantine(&project)), (vec![], vec![]));
     project.edit("max_quarantined = \"99%\"", "max_quarantined = \"100%\"");
     project.once().ok();

@@ -255,6 +255,7 @@ impl OpenTable {
             .bronze
             .commit(staged, Some(self.checkpoint.fencing()), metadata)
             .await?;
+        failpoint::pass(failpoint::AFTER_COMMIT);
         let facts = match outcome {
             CommitOutcome::Committed { version } => FactsRow {
                 delta_version: Some(version),

@@ -19,6 +19,47 @@ const INSIDE: &str = "3.14";
 /// The module that the component is made of.
 const ENTRY: &str = "sluice_entry";
 const SDK: &str = "sluice_plugin";
+/// The SDK's files, for a project that has no copy of its own.
+const SDK_FILES: [(&str, &str); 11] = [
+    (
+        "__init__.py",
+        include_str!("../../templates/python/sluice_plugin/__init__.py"),
+    ),
+    (
+        "batch.py",
+        include_str!("../../templates/python/sluice_plugin/batch.py"),
+    ),
+    (
+        "columns.py",
+        include_str!("../../templates/python/sluice_plugin/columns.py"),
+    ),
+    (
+        "component.py",
+        include_str!("../../templates/python/sluice_plugin/component.py"),
+    ),
+    (
+        "config.py",
+        include_str!("../../templates/python/sluice_plugin/config.py"),
+    ),
+    (
+        "errors.py",
+        include_str!("../../templates/python/sluice_plugin/errors.py"),
+    ),
+    ("host.py", include_str!("../../templates/python/sluice_plugin/host.py")),
+    ("plan.py", include_str!("../../templates/python/sluice_plugin/plan.py")),
+    (
+        "shell.py",
+        include_str!("../../templates/python/sluice_plugin/shell.py"),
+    ),
+    (
+        "testing.py",
+        include_str!("../../templates/python/sluice_plugin/testing.py"),
+    ),
+    (
+        "transform.py",
+        include_str!("../../templates/python/sluice_plugin/transform.py"),
+    ),
+];
 const PURPOSE: &str = "a plugin in Python";
 /// Keeps `-m` from running a project's `pip.py` or `venv.py`, which stands in the folder that sluice was called in.
 const ISOLATED: [&str; 1] = ["-I"];
@@ -81,6 +122,7 @@ pub(crate) fn component(
     let sources = work.join("sources");
     empty(&sources)?;
     copy(&dir, &sources, &target_dir)?;
+    add_sdk(&sources)?;
     write(&sources.join(format!("{ENTRY}.py")), entry(&project).as_bytes())?;
 
     say(&format!("making a component of {} (10 to 20 s)", dir.display()));
@@ -280,6 +322,20 @@ fn copy_but(from: &Path, to: &Path, is_left_out: &dyn Fn(&Path, &str) -> bool) -
     Ok(())
 }
 
+/// Adds the SDK where the project has none: it can be a link to one that several projects share.
+fn add_sdk(to: &Path) -> Result<(), BuildError> {
+    let folder = to.join(SDK);
+    if folder.exists() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(&folder).map_err(|error| at(&folder, error))?;
+    for (name, text) in SDK_FILES {
+        let file = folder.join(name);
+        std::fs::write(&file, text).map_err(|error| at(&file, error))?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -407,6 +463,33 @@ mod tests {
         ] {
             assert_eq!(to.join(file).exists(), there, "{file}");
         }
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn a_project_without_the_sdk_gets_the_one_of_the_template() {
+        let template = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../templates/python")
+            .join(SDK);
+        let mut names: Vec<String> = std::fs::read_dir(&template)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .filter(|name| name.ends_with(".py"))
+            .collect();
+        names.sort();
+        assert_eq!(names, SDK_FILES.map(|(name, _)| name));
+        let root = std::env::temp_dir().join(format!("sluice-sdk-{}", std::process::id()));
+        std::fs::create_dir_all(&root).unwrap();
+        add_sdk(&root).unwrap();
+        let batch = root.join(SDK).join("batch.py");
+        assert_eq!(
+            std::fs::read(&batch).unwrap(),
+            std::fs::read(template.join("batch.py")).unwrap()
+        );
+        // One of the project's own is left as it is.
+        std::fs::write(&batch, "own").unwrap();
+        add_sdk(&root).unwrap();
+        assert_eq!(std::fs::read_to_string(&batch).unwrap(), "own");
         std::fs::remove_dir_all(&root).unwrap();
     }
 }
