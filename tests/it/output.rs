@@ -15,7 +15,10 @@ use crate::harness::{Project, finish, sales_of, sluice_binary, wait_for};
 fn documented() -> BTreeMap<String, BTreeSet<String>> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/json.md");
     let text = std::fs::read_to_string(page).expect("the page");
-    let is_name = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    let is_name = |word: &str| {
+        let of_a_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+        word.starts_with(|first: char| first.is_ascii_lowercase()) && word.bytes().all(of_a_name)
+    };
     let mut types = BTreeMap::new();
     for line in text.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();

@@ -233,13 +233,6 @@ async fn too_many_rows_for_quarantine_stop_the_table_and_nothing_is_written() {
         "`cast-invalid`",
     ];
     refused(&project.once(), &words);
-    // By chunks of one row, the second one is too much.
-    project.edit("chunk_rows = 1000", "chunk_rows = 1");
-    let words = [
-        "transform 1 (`map`): rows that cannot be transformed: 1 of one chunk",
-        "leaves room for 0",
-    ];
-    refused(&project.once(), &words);
     project.edit("max_quarantined = 1", "max_quarantined = \"99%\"");
     let words = [
         "2 rows of batch 0 cannot be transformed",

@@ -177,7 +177,7 @@ fn the_javascript_template_and_its_sdk_pass_their_tests() {
     };
     assert_passed(&output, "pass 8");
     let output = tested("node", &["--test", "columns.test.mjs"], &here().join("tests/sdk"), sdk);
-    assert_passed(&output.unwrap(), "pass 12");
+    assert_passed(&output.unwrap(), "pass 13");
 }
 
 #[test]
