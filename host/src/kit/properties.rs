@@ -25,9 +25,12 @@ const TOLD: usize = 3;
 /// A property: holds, with something to say of it; or not, with what to do.
 type Finding = Result<Verdict, String>;
 
+/// What finds out about one.
+type Try = fn(&Trial<'_>, &mut StdRng) -> Finding;
+
 /// Tries all properties on the table of a fixture. The same seed gives the same rows.
 pub(crate) fn check(bench: &Workbench, setup: &Setup, seed: u64) -> Vec<Check> {
-    let properties: [(&str, fn(&Trial<'_>, &mut StdRng) -> Finding); 8] = [
+    let properties: [(&str, Try); 8] = [
         ("deterministic", deterministic),
         ("split differently", split),
         ("NULLs", nulls),

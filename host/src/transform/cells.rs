@@ -160,7 +160,7 @@ mod tests {
         let mut made = TextColumn::with_rows(9);
         for row in 0..9 {
             if row != 3 {
-                made.values.push_str("ä");
+                made.values.push('ä');
             }
             made.end_row(row != 3).unwrap();
         }

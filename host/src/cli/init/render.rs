@@ -32,12 +32,11 @@ pub(super) fn render(source: &OnlySource, database: &str, tables: &[SurveyedTabl
     if sections.iter().any(|section| section.keyed) {
         let _ = write!(
             text,
-            "\n[keys]\n{}{}\n",
+            "\n[keys]\n{}# used by the host; no component sees it. `openssl rand -hex 32` makes one\n",
             padded(&format!(
                 "pii = {{ env = {}, version = \"v1\" }}",
                 quoted(options.key_env)
-            )),
-            "# used by the host; no component sees it. `openssl rand -hex 32` makes one"
+            ))
         );
     }
     text.push_str(DEFAULTS);

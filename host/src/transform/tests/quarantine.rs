@@ -24,8 +24,11 @@ fn on_bad(behave: &str) -> TransformSpec {
     ))
 }
 
-/// `(row as it was read, column, code)`, and the ids that are left.
-fn outcome(applied: &Applied) -> (Vec<(String, Option<&str>, &str)>, Vec<i32>) {
+/// Row as it was read, column, code.
+type Named<'a> = (String, Option<&'a str>, &'a str);
+
+/// What went into quarantine, and the ids that are left.
+fn outcome(applied: &Applied) -> (Vec<Named<'_>>, Vec<i32>) {
     let rows = applied.quarantined.iter();
     let quarantined = rows
         .map(|row| (row.start_lsn[20..].to_owned(), row.column.as_deref(), row.code.as_str()))
@@ -34,7 +37,7 @@ fn outcome(applied: &Applied) -> (Vec<(String, Option<&str>, &str)>, Vec<i32>) {
     (quarantined, ids.values().to_vec())
 }
 
-fn at(lsn: &str, column: Option<&'static str>, code: &'static str) -> (String, Option<&'static str>, &'static str) {
+fn at(lsn: &str, column: Option<&'static str>, code: &'static str) -> Named<'static> {
     (lsn.to_owned(), column, code)
 }
 

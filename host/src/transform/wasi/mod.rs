@@ -224,10 +224,8 @@ pub(crate) fn add_to_linker(linker: &mut Linker<HostState>, component: &Componen
                     add_resource(&mut target, interface, name)?;
                     defined.push(resource);
                 }
-                ComponentItem::ComponentFunc(function) => {
-                    if !known::add(&mut target, interface, name)? {
-                        refused::add(&mut target, import, name, &function)?;
-                    }
+                ComponentItem::ComponentFunc(function) if !known::add(&mut target, interface, name)? => {
+                    refused::add(&mut target, import, name, &function)?;
                 }
                 _ => {}
             }

@@ -29,7 +29,7 @@ impl Numbers {
         let mut out = Vec::with_capacity(len);
         while out.len() < len {
             if self.left.is_empty() {
-                if self.blocks % BLOCKS_PER_LOOK == 0 {
+                if self.blocks.is_multiple_of(BLOCKS_PER_LOOK) {
                     in_time(deadline)?;
                 }
                 self.left = self.block().to_vec();

@@ -171,7 +171,7 @@ pub(super) fn chunk(rows: usize) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
 }
 
-fn pick<'a, T>(from: &'a [T], number: u64) -> &'a T {
+fn pick<T>(from: &[T], number: u64) -> &T {
     &from[(number % from.len() as u64) as usize]
 }
 
