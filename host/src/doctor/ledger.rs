@@ -256,8 +256,7 @@ impl<'a> Ledger<'a> {
         let facts = self.facts_of(batch);
         let first = facts.as_ref().and_then(|facts| facts.min_lsn);
         // A retry of quarantine has rows from before the position, and leaves it where it is.
-        let end = self.end_of(batch).map(|end| end.lsn);
-        let is_retry = start.flatten().is_some_and(|start| Some(start.lsn) == end);
+        let is_retry = self.end_of(batch).is_some_and(|end| end.lsn == before.lsn);
         if let Some(first) = first.filter(|first| *first <= before.lsn && !is_retry) {
             return Err(format!(
                 "batch {batch} has a change at {first}, and batch {} ends at {}",

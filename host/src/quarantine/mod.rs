@@ -139,6 +139,12 @@ impl QuarantineTable {
         self.log.version()
     }
 
+    /// The highest fencing number that the table has, as of the last look at it.
+    pub fn owner(&self) -> Option<i64> {
+        let recorded = self.log.recorded(&owner_id(&self.app_id));
+        recorded.map(|recorded| recorded.version)
+    }
+
     /// Takes the table over: whoever has a lower fencing number cannot write to it any more.
     ///
     /// # Errors

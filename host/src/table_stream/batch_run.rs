@@ -305,6 +305,7 @@ impl OpenTable {
                     table: self.instance().to_string(),
                     batch: planned.batch_id.0,
                 },
+                again: false,
             };
             let staged = staging.stage(chunks, staged).await;
             // The reader's error comes first: when it failed, the chunks just ended.

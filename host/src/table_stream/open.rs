@@ -159,7 +159,8 @@ impl OpenTable {
         })?;
         let finalized = verdicts.finalized_until(&settings.target.display().to_string()).await?;
         let mut quarantine = Quarantine::open(settings).await?;
-        let fenced = bronze.owner().await?;
+        // Either table may know of more owners than the other: each is claimed at another moment.
+        let fenced = bronze.owner().await?.max(quarantine.owner());
         let (checkpoint, state, taken_over) = blocking(move || {
             let own = checkpoint.fencing();
             let fenced = fenced.filter(|_| !planted::is(planted::FENCE_NOT_COMPARED));
@@ -198,7 +199,10 @@ impl OpenTable {
         quarantine
             .settle(&checkpoint, open_batch.as_ref().map(|planned| planned.batch_id))
             .await?;
-        quarantine.forget(settings).await?;
+        // What an open batch wrote may yet be void.
+        if open_batch.is_none() {
+            quarantine.forget(settings).await?;
+        }
         quarantine.count(next_batch);
         Ok(OpenTable {
             quarantine: Mutex::new(quarantine),

@@ -125,6 +125,11 @@ impl Quarantine {
         Ok(())
     }
 
+    /// The highest fencing number that the table has, as of the last look.
+    pub(super) fn owner(&self) -> Option<i64> {
+        self.table.as_ref().and_then(QuarantineTable::owner)
+    }
+
     /// Removes what is older than its retention and no longer open.
     pub(super) async fn forget(&mut self, settings: &TableSettings) -> Result<(), StreamError> {
         let (Some(retention), Some(table)) = (settings.quarantine_retention, &mut self.table) else {
@@ -267,6 +272,8 @@ impl Quarantine {
                 self.table.insert(table)
             }
         };
+        // Also when the answer is lost: the next try then looks what is there.
+        self.newest = Some(at);
         match table.put(at, &rows, self.fencing).await? {
             Written::Now => self.wrote(rows).await,
             Written::Before => {

@@ -293,6 +293,7 @@ impl OpenTable {
                 omitted: self.omitted.clone(),
                 known: Arc::new(known.clone()),
                 limit: QuarantineLimit::none(self.instance(), planned.batch_id),
+                again: true,
             };
             let staged = staging.stage(chunks, staged).await;
             let read = reading.await.map_err(|_| StreamError::Task {
@@ -323,8 +324,9 @@ impl OpenTable {
     pub(super) async fn abandon_retry(&mut self, planned: PlannedBatch) -> Result<(), StreamError> {
         let fencing = self.checkpoint.fencing();
         self.retried(|| async { Ok(self.bronze.claim(fencing).await?) }).await?;
-        if self.end_what_bronze_has().await?.is_some() {
-            return Ok(());
+        if let Some(record) = self.end_what_bronze_has().await? {
+            self.tell_batch(&record, true);
+            return self.publish_record(&record).await;
         }
         self.retried(|| async { self.quarantine.lock().await.done_by(planned.batch_id, None).await })
             .await?;

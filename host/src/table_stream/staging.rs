@@ -21,6 +21,8 @@ pub(super) struct Staging {
     /// What ties rows for quarantine to rows of other chunks.
     pub(super) known: Arc<Together>,
     pub(super) limit: QuarantineLimit,
+    /// The rows were read before, and only some of each chunk come again.
+    pub(super) again: bool,
 }
 
 impl Staging {
@@ -63,22 +65,24 @@ impl Staging {
         most: u64,
     ) -> Result<(StagedFiles, Result<Applied, StreamError>), StreamError> {
         let (chain, omitted, known) = (Arc::clone(&self.chain), self.omitted.clone(), Arc::clone(&self.known));
+        let again = self.again;
         tokio::task::spawn_blocking(move || {
             let mut staged = staged;
-            let outcome = chain
-                .apply_among(&chunk.batch, &known, most)
-                .map_err(StreamError::from)
-                .and_then(|applied| {
-                    failpoint::pass(failpoint::CHUNK_TRANSFORMED);
-                    match &omitted {
-                        Some(omitted) => {
-                            let batch = omitted.add_to(&applied, &chunk.omitted);
-                            staged.write(&batch.map_err(|error| LakeError::Internal(error.to_string()))?)?;
-                        }
-                        None => staged.write(&applied.batch)?,
+            let applied = match again {
+                true => chain.apply_again(&chunk.batch, &known, most),
+                false => chain.apply_among(&chunk.batch, &known, most),
+            };
+            let outcome = applied.map_err(StreamError::from).and_then(|applied| {
+                failpoint::pass(failpoint::CHUNK_TRANSFORMED);
+                match &omitted {
+                    Some(omitted) => {
+                        let batch = omitted.add_to(&applied, &chunk.omitted);
+                        staged.write(&batch.map_err(|error| LakeError::Internal(error.to_string()))?)?;
                     }
-                    Ok(applied)
-                });
+                    None => staged.write(&applied.batch)?,
+                }
+                Ok(applied)
+            });
             (staged, outcome)
         })
         .await

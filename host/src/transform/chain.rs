@@ -204,6 +204,29 @@ impl Chain {
     /// # Errors
     /// On any error nothing of the chunk comes out.
     pub fn apply_among(&self, chunk: &RecordBatch, known: &Together, most: u64) -> Result<Applied, TransformError> {
+        self.apply_looking(chunk, known, most, self.leak_check)
+    }
+
+    /// The same for rows of a chunk that was read before as a whole. Their positions are others now, so every row is looked
+    /// through for leaks where only some were: a row that leaked stays out.
+    ///
+    /// # Errors
+    /// As [`Chain::apply_among`].
+    pub fn apply_again(&self, chunk: &RecordBatch, known: &Together, most: u64) -> Result<Applied, TransformError> {
+        let leak_check = match self.leak_check {
+            LeakCheck::Sampled => LeakCheck::Full,
+            other => other,
+        };
+        self.apply_looking(chunk, known, most, leak_check)
+    }
+
+    fn apply_looking(
+        &self,
+        chunk: &RecordBatch,
+        known: &Together,
+        most: u64,
+        leak_check: LeakCheck,
+    ) -> Result<Applied, TransformError> {
         let started = Instant::now();
         if self.steps.is_empty() {
             return Ok(Applied {
@@ -232,7 +255,7 @@ impl Chain {
             false => 0,
         };
         let looking = Instant::now();
-        let leaks = self.leaks(&raw, &live, left.saturating_add(1))?;
+        let leaks = self.leaks(&raw, &live, left.saturating_add(1), leak_check)?;
         live.spent.leak_check += looking.elapsed();
         if leaks.len() > left
             && let Some(first) = leaks.first()
@@ -249,7 +272,7 @@ impl Chain {
             self.watch.find(raw, outputs, origin).into_iter().collect()
         };
         let looking = Instant::now();
-        let alike = self.look_through(&raw, &live, watched)?;
+        let alike = self.look_through(&raw, &live, leak_check, watched)?;
         live.spent.leak_check += looking.elapsed();
         if let Some(leak) = alike.first() {
             return Err(self.leaked(&live, leak));
@@ -307,8 +330,14 @@ impl Chain {
     }
 
     /// Raw values of protected columns in output columns, of one row each, up to `most`.
-    fn leaks(&self, raw: &[ArrayRef], live: &Chunk, most: usize) -> Result<Vec<LeakAt>, TransformError> {
-        self.look_through(raw, live, |raw, outputs, origin| {
+    fn leaks(
+        &self,
+        raw: &[ArrayRef],
+        live: &Chunk,
+        most: usize,
+        leak_check: LeakCheck,
+    ) -> Result<Vec<LeakAt>, TransformError> {
+        self.look_through(raw, live, leak_check, |raw, outputs, origin| {
             leaks::search(raw, outputs, origin, most)
         })
     }
@@ -319,10 +348,11 @@ impl Chain {
         &self,
         raw: &[ArrayRef],
         live: &Chunk,
+        leak_check: LeakCheck,
         find: impl Fn(&[ArrayRef], &[ArrayRef], Option<&[u32]>) -> Vec<LeakAt>,
     ) -> Result<Vec<LeakAt>, TransformError> {
         let origin = live.origin.as_deref();
-        match self.leak_check {
+        match leak_check {
             _ if raw.is_empty() => Ok(Vec::new()),
             LeakCheck::Off => Ok(Vec::new()),
             LeakCheck::Full => Ok(find(raw, &live.columns, origin)),

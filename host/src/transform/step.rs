@@ -266,15 +266,6 @@ impl Step {
             }
         };
         chunk.advance(columns, kept).map_err(Failure::Chunk)?;
-        if !rejects.is_empty() {
-            // In a rejected row the promise did not have to hold.
-            for (output, column) in self.plan.outputs.iter().zip(&chunk.columns) {
-                let computed = matches!(output.from, plan::From::Computed { .. });
-                if computed && !output.nullable && column.null_count() > 0 {
-                    return Err(Invalid::new(&output.name, What::NullInNonNull).into());
-                }
-            }
-        }
         Ok(rejected)
     }
 
@@ -408,6 +399,22 @@ impl Step {
             }
             None => None,
         };
+        if !rejects.is_empty() {
+            // In a rejected row, and in one that is dropped, the promise did not have to hold.
+            let mut counts: Vec<bool> = match &kept {
+                Some(kept) => kept.rows.iter().collect(),
+                None => vec![true; chunk.rows],
+            };
+            for reject in &rejects {
+                counts[reject.row] = false;
+            }
+            for (output, column) in self.computed().zip(&computed) {
+                let broken = || (0..chunk.rows).any(|row| counts[row] && column.is_null(row));
+                if !output.nullable && column.null_count() > 0 && broken() {
+                    return Err(Invalid::new(&output.name, What::NullInNonNull).into());
+                }
+            }
+        }
         Ok(Answer {
             columns: self.arrange(chunk, computed),
             kept,

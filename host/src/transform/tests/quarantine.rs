@@ -243,3 +243,21 @@ fn an_update_that_crosses_a_filter_becomes_a_delete_or_an_insert() {
     assert_eq!(operations.values(), &[2, 2, 1]);
     assert_eq!((applied.filtered, applied.origin), (1, Some(vec![0, 2, 3])));
 }
+
+#[test]
+fn rows_that_come_again_are_all_looked_through_where_some_were() {
+    let bench = Bench::new(&["badguest", "map"]);
+    let drop = with_config("map", serde_json::json!({ "columns": { "name": { "drop": true } } }));
+    let open = |mode| {
+        let chain = bench.open(&[bad("leak-whole"), drop.clone()], &["name"]).unwrap();
+        chain.with_leak_check(mode)
+    };
+    // Of these two, the first row is the one that is sampled.
+    let rows = people_batch(&[2, 2], vec![None, Some("anna")]);
+    let again = |chain: &Chain| chain.apply_again(&rows, &Together::default(), u64::MAX);
+    let sampled = open(LeakCheck::Sampled);
+    sampled.apply(&rows).unwrap();
+    let error = again(&sampled).unwrap_err();
+    assert!(matches!(error, TransformError::Leak { .. }), "{error}");
+    again(&open(LeakCheck::Off)).unwrap();
+}
