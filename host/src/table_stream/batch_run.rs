@@ -265,6 +265,17 @@ impl OpenTable {
         failpoint::pass(failpoint::FILES_STAGED);
         self.put_into_quarantine(planned, &tally).await?;
         let facts = self.facts_row(planned, &tally, stats, seen, timing);
+        Ok((self.commit(planned, staged, facts, timing).await?, warning))
+    }
+
+    /// Commits the staged rows of a batch. Its facts, with what that cost.
+    pub(super) async fn commit(
+        &self,
+        planned: &PlannedBatch,
+        staged: StagedFiles,
+        facts: FactsRow,
+        timing: Timing,
+    ) -> Result<FactsRow, StreamError> {
         let metadata = self.user_metadata(planned, &facts);
         let committing = Instant::now();
         let outcome = self
@@ -272,19 +283,18 @@ impl OpenTable {
             .commit(staged, Some(self.checkpoint.fencing()), metadata)
             .await?;
         failpoint::pass(failpoint::AFTER_COMMIT);
-        let facts = match outcome {
-            CommitOutcome::Committed { version } => FactsRow {
+        match outcome {
+            CommitOutcome::Committed { version } => Ok(FactsRow {
                 delta_version: Some(version),
                 commit_ms: i64::try_from(millis(committing.elapsed())).ok(),
                 duration_ms: i64::try_from(millis(timing.started.elapsed())).ok(),
                 ..facts
-            },
+            }),
             // By an earlier attempt, or by somebody else: its commit tells.
             CommitOutcome::AlreadyApplied { .. } => self.in_bronze(planned).await?.ok_or(StreamError::Task {
                 doing: "looking for its batch in bronze",
-            })?,
-        };
-        Ok((facts, warning))
+            }),
+        }
     }
 
     /// Reads, transforms and stages. Where a row for quarantine takes along rows of other chunks, the batch is gone through

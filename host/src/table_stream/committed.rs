@@ -114,7 +114,7 @@ impl OpenTable {
         self.position = Some(planned.end);
         self.recorded = Some(planned.end);
         self.next_batch = BatchId(planned.batch_id.0 + 1);
-        self.quarantine.get_mut().count(self.next_batch);
+        self.quarantine.get_mut().count_batch(planned.batch_id);
         self.open_batch = None;
         (self.attempt, self.reason, self.first_change) = (0, None, None);
         self.next_event = newest_event;

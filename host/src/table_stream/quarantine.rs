@@ -166,6 +166,13 @@ impl Quarantine {
         }
     }
 
+    /// A batch is done. Only one that has rows here changes what is open.
+    pub(super) fn count_batch(&mut self, batch: BatchId) {
+        if self.newest.is_some_and(|newest| newest.batch == batch) {
+            self.count(BatchId(batch.0 + 1));
+        }
+    }
+
     /// Rows of batches that are done, and open; absent while there is no table.
     pub(super) fn open_count(&self) -> Option<i64> {
         self.table.as_ref()?;

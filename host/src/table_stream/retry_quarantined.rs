@@ -18,7 +18,7 @@ use crate::checkpoint::{PlannedBatch, Retry};
 use crate::facts::FactsRow;
 use crate::failpoint;
 use crate::identity::BatchId;
-use crate::lake::{CommitOutcome, LakeError, StagedFiles};
+use crate::lake::{LakeError, StagedFiles};
 use crate::lsn::{Lsn, Offset};
 use crate::quarantine::{AttemptAt, Change, QuarantineRow, RowState};
 
@@ -27,13 +27,13 @@ use crate::shape::META_BEFORE;
 use crate::source::{ChangeReader, ChunkLimits, Poll, ReadStats, TablePoll, Wanted, commit_time};
 use crate::transform::Together;
 
+use super::StreamError;
 use super::open::{OpenTable, blocking};
 use super::quarantine::{QuarantineLimit, rows_of};
 use super::record::{Seen, Timing};
 use super::schema::Told;
 use super::staging::Staging;
 use super::tally::Tally;
-use super::{StreamError, millis};
 
 /// One commit of the source that has rows in quarantine.
 struct Commit {
@@ -249,25 +249,7 @@ impl OpenTable {
             staged.abort().await;
             return Ok((facts, warning));
         }
-        let metadata = self.user_metadata(planned, &facts);
-        let committing = Instant::now();
-        let outcome = self
-            .bronze
-            .commit(staged, Some(self.checkpoint.fencing()), metadata)
-            .await?;
-        failpoint::pass(failpoint::AFTER_COMMIT);
-        let facts = match outcome {
-            CommitOutcome::Committed { version } => FactsRow {
-                delta_version: Some(version),
-                commit_ms: i64::try_from(millis(committing.elapsed())).ok(),
-                duration_ms: i64::try_from(millis(timing.started.elapsed())).ok(),
-                ..facts
-            },
-            CommitOutcome::AlreadyApplied { .. } => self.in_bronze(planned).await?.ok_or(StreamError::Task {
-                doing: "looking for its batch in bronze",
-            })?,
-        };
-        Ok((facts, warning))
+        Ok((self.commit(planned, staged, facts, timing).await?, warning))
     }
 
     /// Reads the commits one after the other, and passes the wanted changes of them through the chain: once more where a row
