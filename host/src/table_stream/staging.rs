@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use crate::batch::Chunk;
 use crate::failpoint;
@@ -26,29 +28,37 @@ pub(super) struct Staging {
 }
 
 impl Staging {
-    /// Transforms and stages chunks as they come, on threads for CPU work.
+    /// Transforms and stages chunks as they come, on threads for CPU work: a chunk is transformed while the one before it is
+    /// written. On an error the files are gone.
     pub(super) async fn stage(
         self,
         mut chunks: mpsc::Receiver<Chunk>,
-        mut staged: StagedFiles,
+        staged: StagedFiles,
     ) -> Result<(StagedFiles, Tally), StreamError> {
         let mut tally = Tally::default();
+        let mut files = Files::Idle(staged);
         while let Some(chunk) = chunks.recv().await {
             failpoint::pass(failpoint::CHUNK_READ);
             tally.replaced.add(&chunk.replaced);
             if self.chain.quarantines() {
                 tally.note_edges(chunk.first_lsn, chunk.last_lsn);
             }
-            let (files, outcome) = self.chunk(chunk, staged, self.limit.left(&tally)).await?;
-            staged = files;
-            let noted = outcome
-                .and_then(|applied| tally.note(applied).map_err(misfit))
-                .and_then(|()| self.limit.expect_so_far(&tally));
-            if let Err(error) = noted {
-                staged.abort().await;
-                return Err(error);
+            let noted = self.transform(chunk, self.limit.left(&tally)).await;
+            let noted = noted.and_then(|(applied, rows)| {
+                tally.note(applied).map_err(misfit)?;
+                self.limit.expect_so_far(&tally)?;
+                Ok(rows)
+            });
+            let staged = files.idle().await?;
+            match noted {
+                Ok(rows) => files = Files::write(staged, rows),
+                Err(error) => {
+                    staged.abort().await;
+                    return Err(error);
+                }
             }
         }
+        let staged = files.idle().await?;
         match self.limit.expect_whole(&tally) {
             Ok(()) => Ok((staged, tally)),
             Err(error) => {
@@ -58,37 +68,66 @@ impl Staging {
         }
     }
 
-    async fn chunk(
-        &self,
-        chunk: Chunk,
-        staged: StagedFiles,
-        most: u64,
-    ) -> Result<(StagedFiles, Result<Applied, StreamError>), StreamError> {
+    /// What the chain makes of a chunk, and that as bronze gets it.
+    async fn transform(&self, chunk: Chunk, most: u64) -> Result<(Applied, RecordBatch), StreamError> {
         let (chain, omitted, known) = (Arc::clone(&self.chain), self.omitted.clone(), Arc::clone(&self.known));
         let again = self.again;
         tokio::task::spawn_blocking(move || {
-            let mut staged = staged;
             let applied = match again {
                 true => chain.apply_again(&chunk.batch, &known, most),
                 false => chain.apply_among(&chunk.batch, &known, most),
-            };
-            let outcome = applied.map_err(StreamError::from).and_then(|applied| {
-                failpoint::pass(failpoint::CHUNK_TRANSFORMED);
-                match &omitted {
-                    Some(omitted) => {
-                        let batch = omitted.add_to(&applied, &chunk.omitted);
-                        staged.write(&batch.map_err(|error| LakeError::Internal(error.to_string()))?)?;
-                    }
-                    None => staged.write(&applied.batch)?,
+            }?;
+            failpoint::pass(failpoint::CHUNK_TRANSFORMED);
+            let rows = match &omitted {
+                Some(omitted) => {
+                    let rows = omitted.add_to(&applied, &chunk.omitted);
+                    rows.map_err(|error| LakeError::Internal(error.to_string()))?
                 }
-                Ok(applied)
-            });
-            (staged, outcome)
+                None => applied.batch.clone(),
+            };
+            Ok((applied, rows))
         })
         .await
         .map_err(|_| StreamError::Task {
-            doing: "transforming and staging a chunk",
-        })
+            doing: "transforming a chunk",
+        })?
+    }
+}
+
+/// The files of a batch, to which one chunk at a time is written.
+enum Files {
+    Idle(StagedFiles),
+    /// Written to on a thread for CPU work, by the files' only owner.
+    Busy(JoinHandle<(StagedFiles, Result<(), LakeError>)>),
+}
+
+impl Files {
+    fn write(mut staged: StagedFiles, rows: RecordBatch) -> Files {
+        Files::Busy(tokio::task::spawn_blocking(move || {
+            let written = staged.write(&rows);
+            (staged, written)
+        }))
+    }
+
+    /// Waits until what was to be written is.
+    ///
+    /// # Errors
+    /// It could not be written, and the files are gone.
+    async fn idle(self) -> Result<StagedFiles, StreamError> {
+        let writing = match self {
+            Files::Idle(staged) => return Ok(staged),
+            Files::Busy(writing) => writing,
+        };
+        let (staged, written) = writing.await.map_err(|_| StreamError::Task {
+            doing: "staging a chunk",
+        })?;
+        match written {
+            Ok(()) => Ok(staged),
+            Err(error) => {
+                staged.abort().await;
+                Err(error.into())
+            }
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use super::error::{listing, quoted};
 use super::levels::{self, Levels, on_ample_stack};
 use super::module::{self, ModuleFault};
 use super::plan::one_line;
+use super::slots::Slots;
 use super::wasi;
 use crate::error::ErrorKind;
 use crate::sha256;
@@ -179,6 +180,17 @@ pub(crate) struct Compiled {
     /// Its first import of WASI, if it has one.
     pub(crate) wasi: Option<String>,
     pub(crate) linked: Linked,
+    /// Where its instances live.
+    pub(crate) slots: Arc<Slots>,
+}
+
+/// The file of a component.
+pub(crate) struct Source<'a> {
+    /// Its name, for errors.
+    pub(crate) file: &'a str,
+    /// Of its bytes, in lower-case hex.
+    pub(crate) sha256: String,
+    pub(crate) bytes: Arc<[u8]>,
 }
 
 impl PluginError {
@@ -207,12 +219,12 @@ impl Compiled {
     /// Checks `bytes`, which were read from `file`, and compiles them unless `cache` has their code.
     pub(crate) fn new(
         engine: &wasmtime::Engine,
+        slots: &Arc<Slots>,
         cache: Option<&Cache>,
-        file: &str,
-        sha256: String,
-        bytes: Arc<[u8]>,
+        source: Source<'_>,
     ) -> Result<Compiled, PluginError> {
-        on_ample_stack(|| Compiled::on_this_stack(engine, cache, file, sha256, bytes)).unwrap_or_else(|reason| {
+        let file = source.file;
+        on_ample_stack(|| Compiled::on_this_stack(engine, slots, cache, source)).unwrap_or_else(|reason| {
             Err(PluginError::Damaged {
                 file: file.to_owned(),
                 reason,
@@ -239,10 +251,9 @@ impl Compiled {
 
     fn on_this_stack(
         engine: &wasmtime::Engine,
+        slots: &Arc<Slots>,
         cache: Option<&Cache>,
-        file: &str,
-        sha256: String,
-        bytes: Arc<[u8]>,
+        Source { file, sha256, bytes }: Source<'_>,
     ) -> Result<Compiled, PluginError> {
         let inspected = inspect(file, &bytes)?;
         let damaged = |what: &str, error: wasmtime::Error| PluginError::Damaged {
@@ -264,6 +275,7 @@ impl Compiled {
             wasi: inspected.wasi,
             bytes,
             linked,
+            slots: Arc::clone(slots),
         })
     }
 }

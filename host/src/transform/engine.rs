@@ -10,12 +10,13 @@ use std::time::Duration;
 use wasmtime::Config;
 
 use super::cache::{Cache, CacheSettings};
-use super::component::{Compiled, PluginError};
+use super::component::{Compiled, PluginError, Source};
 use super::error::TransformError;
 use super::limits::STACK_BYTES;
 use super::lookup::Lookups;
 use super::pins::{Lock, Pin, Plugins};
 use super::registry::{BuiltinComponent, Found, Registry};
+use super::slots::{self, Slots};
 use super::taken::{AllTaken, Taken};
 use crate::sha256;
 
@@ -25,6 +26,7 @@ pub(crate) const TICK: Duration = Duration::from_millis(10);
 /// The engine. One per process; cheap to share, and safe to use from any number of threads.
 pub struct Engine {
     wasmtime: wasmtime::Engine,
+    slots: Arc<Slots>,
     pub(super) registry: Registry,
     lookups: Lookups,
     /// The plugin files that are accepted; `None`: all are.
@@ -83,6 +85,7 @@ impl Engine {
         let plugins = plugins.into();
         Ok(Arc::new(Engine {
             wasmtime,
+            slots: Slots::new(),
             registry: Registry::new(plugins.dir, builtins),
             lookups,
             lock: plugins.lock,
@@ -209,7 +212,12 @@ impl Engine {
             return Ok(Arc::clone(compiled));
         }
         let cache = self.cache.get_or_init(|| Cache::open(&self.cache_settings)).as_ref();
-        let compiled = Compiled::new(&self.wasmtime, cache, &found.file, sha256, Arc::clone(&found.bytes))?;
+        let file = Source {
+            file: &found.file,
+            sha256,
+            bytes: Arc::clone(&found.bytes),
+        };
+        let compiled = Compiled::new(&self.wasmtime, &self.slots, cache, file)?;
         Ok(Arc::clone(slot.insert(Arc::new(compiled))))
     }
 }
@@ -251,7 +259,8 @@ fn settings() -> Config {
         .cranelift_nan_canonicalization(true)
         .relaxed_simd_deterministic(true)
         .wasm_memory64(false)
-        .wasm_component_model(true);
+        .wasm_component_model(true)
+        .allocation_strategy(slots::pool());
     config
 }
 

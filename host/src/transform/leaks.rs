@@ -6,11 +6,13 @@
 //! digit stands beside them. An encoding of the value (hex, base64, UTF-16, digits in groups) is not found. Values that
 //! change their type otherwise are [`super::watch`]'s. Empty values and NULL are no values.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, StringArray, UInt32Array};
+use arrow::buffer::NullBuffer;
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Decimal128Type, Int32Type, Int64Type};
 use arrow::error::ArrowError;
@@ -189,13 +191,13 @@ fn number_text(unscaled: i128, scale: usize) -> Option<String> {
 
 /// A text or binary column.
 struct Cells<'a> {
-    array: &'a ArrayRef,
+    nulls: Option<&'a NullBuffer>,
     /// Where each value begins in `data`, and where the last one ends.
     offsets: &'a [i32],
     data: &'a [u8],
     is_text: bool,
-    /// The same values with ASCII letters in lower case; made once, when it is asked for.
-    folded: OnceCell<Vec<u8>>,
+    /// The same values with ASCII letters in lower case; made once, when it is asked for, and only where there are others.
+    folded: OnceCell<Cow<'a, [u8]>>,
 }
 
 impl<'a> Cells<'a> {
@@ -212,7 +214,7 @@ impl<'a> Cells<'a> {
             _ => return None,
         };
         Some(Cells {
-            array,
+            nulls: array.nulls(),
             offsets,
             data,
             is_text,
@@ -221,24 +223,28 @@ impl<'a> Cells<'a> {
     }
 
     fn len(&self) -> usize {
-        self.array.len()
+        self.offsets.len().saturating_sub(1)
+    }
+
+    fn is_null(&self, row: usize) -> bool {
+        self.nulls.is_some_and(|nulls| nulls.is_null(row))
     }
 
     /// The value, unless it is NULL or empty.
     fn get(&self, row: usize) -> Option<&[u8]> {
         let value = &self.data[self.offset(row)..self.offset(row + 1)];
-        (self.array.is_valid(row) && !value.is_empty()).then_some(value)
+        (!self.is_null(row) && !value.is_empty()).then_some(value)
     }
 
     /// The same without outer white space, and with ASCII letters in lower case.
     fn folded(&self, row: usize) -> Option<&[u8]> {
-        if self.array.is_null(row) {
+        if self.is_null(row) {
             return None;
         }
         let first = self.offset(0);
         let folded = self
             .folded
-            .get_or_init(|| self.data[first..self.offset(self.len())].to_ascii_lowercase());
+            .get_or_init(|| in_lower_case(&self.data[first..self.offset(self.len())]));
         let value = trimmed(&folded[self.offset(row) - first..self.offset(row + 1) - first]);
         (!value.is_empty()).then_some(value)
     }
@@ -246,6 +252,16 @@ impl<'a> Cells<'a> {
     fn offset(&self, row: usize) -> usize {
         // Arrow has no offset below 0.
         self.offsets[row] as usize
+    }
+}
+
+/// With ASCII letters in lower case. Most masked columns have no others, and are not copied.
+fn in_lower_case(data: &[u8]) -> Cow<'_, [u8]> {
+    // Without an end in the middle of a piece, a piece is looked at many bytes at a time.
+    let has_upper = |piece: &[u8]| piece.iter().fold(false, |any, byte| any | byte.is_ascii_uppercase());
+    match data.chunks(1024).any(has_upper) {
+        true => Cow::Owned(data.to_ascii_lowercase()),
+        false => Cow::Borrowed(data),
     }
 }
 

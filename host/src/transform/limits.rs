@@ -20,9 +20,9 @@ pub const DEFAULT_OUTPUT_BYTES: u64 = 256 << 20;
 pub(crate) const STACK_BYTES: usize = 512 << 10;
 
 /// Enough for a language runtime that is linked from many modules; a plain component has one memory and one table.
-const MAX_INSTANCES: usize = 200;
-const MAX_TABLES: usize = 100;
-const MAX_MEMORIES: usize = 16;
+pub(super) const MAX_INSTANCES: usize = 200;
+pub(super) const MAX_TABLES: usize = 100;
+pub(super) const MAX_MEMORIES: usize = 16;
 const MAX_TABLE_ELEMENTS: usize = 1 << 20;
 
 /// Limits of one call. A call covers instantiation, `open` and `apply`.

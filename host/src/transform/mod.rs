@@ -47,6 +47,7 @@ mod provenance;
 mod registry;
 mod route;
 mod sandbox;
+mod slots;
 mod spec;
 mod spent;
 mod step;

@@ -14,6 +14,7 @@ use super::error::Fault;
 use super::grants::Grants;
 use super::limits::{Limiter, Limits};
 use super::log::{LogBudget, guest_text};
+use super::slots::Slot;
 use super::wasi::{self, Wasi};
 
 /// What the host keeps beside an instance.
@@ -44,16 +45,19 @@ pub(crate) struct Instance {
     store: Store<HostState>,
     guest: Guest,
     limits: Limits,
+    /// Free again after the store is gone: fields are dropped in their order.
+    _slot: Slot,
 }
 
 impl Instance {
-    /// Instantiates `component`. The deadline runs from here on.
+    /// Instantiates `component`, as soon as there is a place. The deadline runs from then on.
     pub(crate) fn start(
         component: &Compiled,
         limits: Limits,
         grants: Arc<Grants>,
         label: Arc<str>,
     ) -> Result<Instance, Fault> {
+        let slot = component.slots.take();
         let started = Instant::now();
         let state = HostState {
             limiter: Limiter::new(limits.memory_bytes),
@@ -81,7 +85,12 @@ impl Instance {
             Ok(UpdateDeadline::Continue(ticks(left)))
         });
         match component.linked.instantiate(&mut store) {
-            Ok(Ok(guest)) => Ok(Instance { store, guest, limits }),
+            Ok(Ok(guest)) => Ok(Instance {
+                store,
+                guest,
+                limits,
+                _slot: slot,
+            }),
             // The names of the exports were checked long before; these are their types.
             Ok(Err(_)) => Err(Fault::Signature),
             Err(error) => Err(fault(store.data(), limits, &error)),

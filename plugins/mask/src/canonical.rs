@@ -7,7 +7,7 @@ use std::fmt::{self, Write};
 
 use serde::Deserialize;
 use sluice_plugin::text::{DAY_US, write_date, write_decimal_short, write_timestamp};
-use sluice_plugin::{ApplyError, Batch, Column, DataType, Utf8Builder, Value};
+use sluice_plugin::{ApplyError, Batch, Column, DataType, Utf8Builder, Utf8View, Value};
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
 /// A step of the declared normalisation of texts.
@@ -59,10 +59,16 @@ pub(crate) fn column(
     steps: &[Normalize],
 ) -> Result<Column, ApplyError> {
     let rows = batch.rows as usize;
-    let view = batch.any(read, data_type)?;
-    if data_type == DataType::Utf8 && steps.is_empty() {
-        return Ok(batch.columns[read].clone());
+    if data_type == DataType::Utf8 {
+        let texts = batch.utf8(read)?;
+        if steps.is_empty() {
+            return Ok(batch.columns[read].clone());
+        }
+        if texts.text().is_ascii() {
+            return ascii(&batch.columns[read], &texts, steps);
+        }
     }
+    let view = batch.any(read, data_type)?;
     let mut texts = Utf8Builder::with_capacity(rows, batch.columns[read].values.len());
     for row in 0..rows {
         let Some(value) = view.get(row) else {
@@ -77,6 +83,27 @@ pub(crate) fn column(
         }
     }
     texts.finish()
+}
+
+/// The normalised texts of a column of ASCII. Of ASCII, no step changes what another one sees, and its form C is itself: so all
+/// texts are brought to lower case at once, and only those are moved that have white space around them.
+fn ascii(column: &Column, texts: &Utf8View<'_>, steps: &[Normalize]) -> Result<Column, ApplyError> {
+    let mut lowered = column.clone();
+    if steps.contains(&Normalize::Lower) {
+        lowered.values.make_ascii_lowercase();
+    }
+    let is_blank = |byte: Option<&u8>| byte.is_some_and(|byte| char::from(*byte).is_whitespace());
+    let has_blanks = |text: &str| is_blank(text.as_bytes().first()) || is_blank(text.as_bytes().last());
+    if !steps.contains(&Normalize::Trim) || !texts.iter().flatten().any(has_blanks) {
+        return Ok(lowered);
+    }
+    let texts = Utf8View::new(&lowered, texts.len())
+        .ok_or_else(|| ApplyError::new("internal", "ASCII in lower case is no text"))?;
+    let mut trimmed = Utf8Builder::with_capacity(texts.len(), texts.text().len());
+    for text in texts.iter() {
+        trimmed.push_option(text.map(str::trim));
+    }
+    trimmed.finish()
 }
 
 fn write(to: &mut Utf8Builder, value: Value<'_>, steps: &[Normalize]) -> fmt::Result {
@@ -251,6 +278,37 @@ mod tests {
             for steps in steps {
                 let expected = normalize(&text, steps);
                 assert_eq!(normalized(Value::Utf8(&text), steps), expected, "{text:?} {steps:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_column_has_the_texts_that_its_values_have_alone() {
+        let columns: [&[Option<&str>]; 5] = [
+            &[Some("Anna"), None, Some(""), Some("b c")],
+            &[Some(" Anna"), None, Some(" "), Some("B\u{b}"), Some("\u{1f}x\r\n")],
+            &[None, Some(" ")],
+            &[Some(" Anna"), Some("Zoe\u{308} "), None],
+            &[],
+        ];
+        let steps: [&[Normalize]; 5] = [&[], &[Trim], &[Lower], &[Trim, Lower, Nfc], &[Lower, Trim]];
+        for texts in columns {
+            let mut builder = Utf8Builder::with_capacity(texts.len(), 0);
+            texts.iter().for_each(|text| builder.push_option(*text));
+            let batch = Batch {
+                rows: texts.len() as u32,
+                operations: vec![2; texts.len()],
+                columns: vec![builder.finish().unwrap()],
+            };
+            for steps in steps {
+                let made = column(&batch, 0, DataType::Utf8, steps).unwrap();
+                let made = Utf8View::new(&made, texts.len()).unwrap();
+                let expected = texts.iter().map(|text| text.map(|text| normalize(text, steps)));
+                assert_eq!(
+                    made.iter().map(|text| text.map(Cow::Borrowed)).collect::<Vec<_>>(),
+                    expected.collect::<Vec<_>>(),
+                    "{texts:?} {steps:?}"
+                );
             }
         }
     }

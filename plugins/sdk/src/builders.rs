@@ -170,9 +170,10 @@ impl Utf8Builder {
     #[inline]
     pub fn append_ascii_lowercase(&mut self, piece: &str) {
         // Bytes of other characters are no ASCII letters, and stay.
-        self.0
-            .values
-            .extend(piece.bytes().map(|byte| byte.to_ascii_lowercase()));
+        let values = &mut self.0.values;
+        let from = values.len();
+        values.extend_from_slice(piece.as_bytes());
+        values[from..].make_ascii_lowercase();
     }
 
     /// Adds the first `digits` lower-case hexadecimal digits of these bytes to the row that [`Utf8Builder::end_row`]
@@ -183,7 +184,18 @@ impl Utf8Builder {
         let end = values.len().saturating_add(digits.min(bytes.len().saturating_mul(2)));
         let whole = bytes.len().min(digits.div_ceil(2));
         values.reserve(whole * 2);
-        let (fours, rest) = bytes[..whole].as_chunks::<4>();
+        // A digest at a time, whose digits are put together in registers.
+        let (digests, rest) = bytes[..whole].as_chunks::<32>();
+        for digest in digests {
+            let mut digits = [0; 64];
+            let (fours, _) = digest.as_chunks::<4>();
+            let (eights, _) = digits.as_chunks_mut::<8>();
+            for (eight, four) in eights.iter_mut().zip(fours) {
+                *eight = hex(*four);
+            }
+            values.extend_from_slice(&digits);
+        }
+        let (fours, rest) = rest.as_chunks::<4>();
         for four in fours {
             values.extend_from_slice(&hex(*four));
         }
@@ -393,7 +405,7 @@ mod tests {
                 assert_eq!(hex(four), written(&four).as_bytes(), "{four:?}");
             }
         }
-        let bytes: Vec<u8> = (0..35).map(|n| n * 7).collect();
+        let bytes: Vec<u8> = (0..71_u8).map(|n| n.wrapping_mul(7)).collect();
         for length in 0..bytes.len() {
             for digits in 0..2 * length + 2 {
                 let mut builder = Utf8Builder::with_capacity(1, 0);

@@ -2,6 +2,7 @@
 //! have found it. `demo` looks through what people see first; the others go through streams, quarantine, errors and
 //! crashes with values of every type of SQL Server that nobody has by chance.
 
+mod complete;
 mod demo;
 mod keys;
 mod killed;

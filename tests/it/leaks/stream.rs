@@ -42,6 +42,7 @@ async fn nothing_of_a_stream_has_a_value_and_without_the_mask_each_is_found() {
         ("check", "--json"),
         ("status", "--json"),
         ("doctor", "--json"),
+        ("drill", "--json"),
         ("init", "--from-server"),
     ] {
         let run = world.run(&project, command, &[argument]).ok();
