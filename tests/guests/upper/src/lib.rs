@@ -1,20 +1,26 @@
-//! A well-behaved guest: upper-cases the ASCII letters of the text columns that its configuration lists, byte by byte.
+//! A well-behaved guest: upper-cases the ASCII letters of the text columns that its configuration lists, byte by byte, and
+//! rejects the rows whose value begins with a word of its configuration.
 
 use serde::Deserialize;
 use sluice_plugin::{
-    ApplyError, Batch, Column, ComputedField, DataType, OpenError, Outcome, OutputColumn, Plan, Table, Transform,
-    Utf8View,
+    ApplyError, Batch, Column, ComputedField, DataType, OpenError, Outcome, OutputColumn, Plan, Reject, Table,
+    Transform, Utf8View,
 };
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Config {
     columns: Vec<String>,
+    #[serde(default)]
+    reject: Vec<String>,
 }
 
 /// The transform.
 pub struct Upper {
-    columns: usize,
+    /// The columns that it reads.
+    columns: Vec<String>,
+    /// What no value of them may begin with.
+    reject: Vec<String>,
 }
 
 impl Transform for Upper {
@@ -34,22 +40,34 @@ impl Transform for Upper {
             let computed = ComputedField::new(DataType::Utf8, field.nullable, sources, "upper case");
             plan.outputs.push(OutputColumn::computed(&field.name, computed));
         }
-        let columns = plan.reads.len();
-        Ok((Self { columns }, plan))
+        let columns = plan.reads.clone();
+        let reject = config.reject;
+        Ok((Self { columns, reject }, plan))
     }
 
     fn apply(&mut self, batch: &Batch) -> Result<Outcome, ApplyError> {
-        let upper = |index| -> Result<Column, ApplyError> {
+        let mut outcome = Outcome::default();
+        for (index, name) in self.columns.iter().enumerate() {
             let column: &Column = &batch.columns[index];
             // Upper-casing ASCII changes no length, so the other buffers stay as they are.
             let view: Utf8View<'_> = batch.utf8(index)?;
-            Ok(Column {
+            outcome.columns.push(Column {
                 validity: column.validity.clone(),
                 offsets: column.offsets.clone(),
                 values: view.text().to_ascii_uppercase().into_bytes(),
-            })
-        };
-        Ok(Outcome::of((0..self.columns).map(upper).collect::<Result<_, _>>()?))
+            });
+            let is_unwanted = |value: &str| self.reject.iter().any(|start| value.starts_with(start.as_str()));
+            for (row, value) in (0..).zip(view.iter()) {
+                if value.is_some_and(is_unwanted) {
+                    outcome.rejects.push(Reject {
+                        row,
+                        column: name.clone(),
+                        code: "unwanted".to_owned(),
+                    });
+                }
+            }
+        }
+        Ok(outcome)
     }
 }
 
