@@ -1,7 +1,7 @@
 //! Bugs that a test plants, to see that the schedules of `tests/it/schedules` would find them.
 //!
-//! `SLUICE_PLANT=name` leaves one check of the protocol (`docs/decisions/0009-exactly-once.md`) out. Builds without debug
-//! assertions have every check, whatever the environment says.
+//! `SLUICE_PLANT=name` leaves one step of the protocol (`docs/decisions/0009-exactly-once.md`, `0014-quarantine.md`) out.
+//! Builds without debug assertions have every step, whatever the environment says.
 
 /// Bronze's transaction id and the newest known batch are not compared before an attempt, and a batch that is in bronze
 /// is not looked for: a batch whose reply was lost, or whose process died after it, is written again.
@@ -11,9 +11,20 @@ pub const NO_FRESH_TXN_CHECK: &str = "no-fresh-txn-check";
 pub const FACTS_NOT_REBUILT: &str = "facts-not-rebuilt";
 /// `#owner` is neither compared nor kept from going down: a process that was replaced goes on to write.
 pub const FENCE_NOT_COMPARED: &str = "fence-not-compared";
+/// Rows that an attempt put into quarantine count on when its batch became another attempt's, was closed, or was a retry that
+/// was interrupted.
+pub const ATTEMPTS_NOT_VOIDED: &str = "attempts-not-voided";
+/// A retry of quarantine commits its rows to bronze, and quarantine is not told that they are out of it.
+pub const RETRIED_NOT_TOLD: &str = "retried-not-told";
 
 /// Every bug that can be planted.
-pub const ALL: [&str; 3] = [NO_FRESH_TXN_CHECK, FACTS_NOT_REBUILT, FENCE_NOT_COMPARED];
+pub const ALL: [&str; 5] = [
+    NO_FRESH_TXN_CHECK,
+    FACTS_NOT_REBUILT,
+    FENCE_NOT_COMPARED,
+    ATTEMPTS_NOT_VOIDED,
+    RETRIED_NOT_TOLD,
+];
 
 /// Whether this bug is planted.
 #[cfg(debug_assertions)]

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use crate::batch::{Chunk, CommitTimes};
 use crate::checkpoint::{PlannedBatch, Retry};
 use crate::facts::FactsRow;
-use crate::failpoint;
+use crate::failpoint::{self, planted};
 use crate::identity::BatchId;
 use crate::lake::{LakeError, StagedFiles};
 use crate::lsn::{Lsn, Offset};
@@ -230,7 +230,9 @@ impl OpenTable {
                  quarantine"
             ));
         }
-        rows.extend(retried);
+        if !planted::is(planted::RETRIED_NOT_TOLD) {
+            rows.extend(retried);
+        }
         let mut staged = staged;
         staged.finish().await?;
         self.quarantine.lock().await.put(at, rows).await?;
