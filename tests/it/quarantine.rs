@@ -4,7 +4,7 @@
 use serde_json::Value;
 use sluice_test_guests::component;
 
-use crate::harness::{Project, Run, Server, files_under, insert, rows_of, sales_of};
+use crate::harness::{Held, Project, Run, Server, copy_folder, files_under, insert, rows_of, sales_of};
 
 const ORDER: [&str; 4] = ["_start_lsn", "_command_id", "_seqval", "_operation"];
 const TO_NUMBER: &str = "[[table.transform]]\nplugin = \"map\"\non_error = \"quarantine\"\n\
@@ -375,6 +375,31 @@ async fn a_retry_that_is_killed_is_in_bronze_once_or_counts_for_nothing() {
         assert_eq!(status(&project)["open_quarantined"], 0, "{failpoint}");
         assert_eq!(project.run("doctor", &[]).code, 0, "{failpoint}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_that_was_abandoned_on_a_copy_of_the_checkpoint_writes_nothing_more() {
+    let (_server, mut project) = with_one_in_quarantine().await;
+    project.edit(STRICT, GENTLE);
+    let held = Held::command_at(&project, "quarantine", &["retry", "--json"], "before-quarantine");
+    copy_folder(
+        &project.lake().join("checkpoints/dbo_t"),
+        &project.lake().join("copies/dbo_t"),
+    );
+    project.edit("lake/checkpoints/{ci}", "lake/copies/{ci}");
+    let run = project.once().ok();
+    assert!(
+        run.warnings().concat().contains("was interrupted"),
+        "{:?}",
+        run.warnings()
+    );
+    assert_eq!(held.release().code, 7);
+    assert_eq!(quarantine(&project), [open(2, "", "trap")]);
+    project.once().ok();
+    assert_eq!(status(&project)["open_quarantined"], 1);
+    retry(&project, &["--json"]).ok();
+    assert_eq!(bronze(&project), [(1, 2), (2, 2), (3, 2), (4, 2)]);
+    assert_eq!(status(&project)["open_quarantined"], 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

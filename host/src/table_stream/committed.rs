@@ -101,7 +101,7 @@ impl OpenTable {
         // Another attempt may have put rows into quarantine that this one did not.
         self.retried(|| async {
             let mut quarantine = self.quarantine.lock().await;
-            quarantine.done_by(planned.batch_id, Some(planned.attempt)).await
+            quarantine.done_by(planned.batch_id, planned.attempt).await
         })
         .await?;
         failpoint::pass(failpoint::BEFORE_COMMIT_FILE);

@@ -226,13 +226,24 @@ impl Quarantine {
         self.void(newest.batch, |attempt| attempt != record.attempt).await
     }
 
-    /// The batch is done by this attempt, or without one: what others at it wrote counts for nothing. Before its record is
-    /// written, so that whoever comes later finds it so.
-    pub(super) async fn done_by(&mut self, batch: BatchId, attempt: Option<u32>) -> Result<(), StreamError> {
+    /// The batch is done by this attempt: what others at it wrote counts for nothing. Before its record is written, so that
+    /// whoever comes later finds it so.
+    pub(super) async fn done_by(&mut self, batch: BatchId, attempt: u32) -> Result<(), StreamError> {
         match self.newest {
-            Some(newest) if newest.batch == batch => self.void(batch, |other| Some(other) != attempt).await,
+            Some(newest) if newest.batch == batch => self.void(batch, |other| other != attempt).await,
             _ => Ok(()),
         }
+    }
+
+    /// The batch is done without an attempt: what any wrote counts for nothing. A process that is still at one, on another copy
+    /// of the checkpoint, is refused from here on: bronze would refuse it too, but only after its rows are here.
+    pub(super) async fn abandon(&mut self, batch: BatchId) -> Result<(), StreamError> {
+        let Some(table) = &mut self.table else {
+            return Ok(());
+        };
+        table.claim(self.fencing).await?;
+        self.look().await?;
+        self.void(batch, |_| true).await
     }
 
     /// Voids attempts at a batch.

@@ -312,7 +312,7 @@ impl OpenTable {
             self.tell_batch(&record, true);
             return self.publish_record(&record).await;
         }
-        self.retried(|| async { self.quarantine.lock().await.done_by(planned.batch_id, None).await })
+        self.retried(|| async { self.quarantine.lock().await.abandon(planned.batch_id).await })
             .await?;
         self.warn(format!(
             "a retry of quarantine (batch {}) was interrupted before bronze had it, and counts for nothing: its rows are in \

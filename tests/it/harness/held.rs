@@ -15,11 +15,16 @@ pub struct Held {
 impl Held {
     /// Starts `sluice run --once --json` and waits until it is at the failpoint.
     pub fn at(project: &Project, failpoint: &str) -> Held {
+        Held::command_at(project, "run", &["--once", "--json"], failpoint)
+    }
+
+    /// The same with another command.
+    pub fn command_at(project: &Project, command: &str, arguments: &[&str], failpoint: &str) -> Held {
         static HELD: AtomicU32 = AtomicU32::new(0);
         let number = HELD.fetch_add(1, Ordering::Relaxed);
         let marker = project.path().join(format!("held-{number}"));
         let mut child = project
-            .command("run", &["--once", "--json"])
+            .command(command, arguments)
             .env("SLUICE_FAILPOINT", failpoint)
             .env("SLUICE_FAILPOINT_FILE", &marker)
             .stdout(Stdio::piped())

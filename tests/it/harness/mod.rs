@@ -13,7 +13,7 @@ mod stand_in;
 
 pub use held::Held;
 pub use lake::{Rows, commits, files_under, rows_of};
-pub use project::{KEY, Project, Run, finish, sluice_binary, wait_for};
+pub use project::{KEY, Project, Run, copy_folder, finish, sluice_binary, wait_for};
 pub use python::python;
 pub use running::Running;
 pub use sales::{ids, insert, sales, sales_of, sales_on};

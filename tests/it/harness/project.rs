@@ -196,6 +196,23 @@ pub fn wait_for(mut condition: impl FnMut() -> bool) -> bool {
     false
 }
 
+/// A copy as somebody takes one who does not know that a process writes there: what goes while it is copied is not in it.
+pub fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("created");
+    for entry in std::fs::read_dir(from).expect("readable").filter_map(Result::ok) {
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            copy_folder(&path, &target);
+        } else if let Err(error) = std::fs::copy(&path, target) {
+            assert!(
+                error.kind() == std::io::ErrorKind::NotFound,
+                "{}: {error}",
+                path.display()
+            );
+        }
+    }
+}
+
 /// SIGKILL, and the end of the process.
 pub fn kill(child: &mut Child) {
     let _ = child.kill();
