@@ -1,11 +1,17 @@
 //! A schedule: what happens, drawn from a seed before anything of it happens.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use sluice::failpoint::{self, faults};
 
+use super::fates::Level;
 use super::random::Random;
+use super::source::{Source, draw_commits};
+
+/// Of so many seeds, the last has a component that rejects rows.
+const QUARANTINE_EVERY: u64 = 3;
+/// What it rejects at first.
+const FIRST_LEVEL: Level = Level::Strict;
 
 /// What happens to one or two tables of one configuration.
 #[derive(Clone, Debug)]
@@ -28,6 +34,17 @@ pub enum Chain {
     Upper,
     /// `v` masked.
     Mask,
+    /// `v` in upper case, but for values that the level rejects: their rows go into quarantine.
+    Quarantine,
+}
+
+/// What a process is started for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// `run --once`.
+    Run,
+    /// `quarantine retry`.
+    Retry,
 }
 
 /// How batches are cut.
@@ -41,23 +58,33 @@ pub struct Limits {
 pub enum Action {
     /// Commits on the source, each a statement or a transaction.
     Write(Vec<String>),
-    /// `run --once`, to its end.
-    Run { faults: Vec<Fault> },
-    /// `run --once`, and SIGKILL where it passes a failpoint for the n-th time.
-    Kill { at: Passage, faults: Vec<Fault> },
-    /// A run is held at a failpoint and stopped with SIGSTOP. Another one has to be refused where a lock says who owns the
-    /// stream, and takes over where a lease does. Then the first goes on, or is killed.
-    Hold { at: Passage, goes_on: bool },
-    /// Two runs at once on one checkpoint.
-    Race,
-    /// A run for each table, at once: they share facts and control table only.
-    Neighbours { faults: Vec<Fault> },
-    /// The checkpoint is copied, while a run is held at a failpoint or while there is none. A run on the copy ends or is
+    /// A process, to its end.
+    Run { command: Command, faults: Vec<Fault> },
+    /// A process, and SIGKILL where it passes a failpoint for the n-th time.
+    Kill {
+        command: Command,
+        at: Passage,
+        faults: Vec<Fault>,
+    },
+    /// The first process is held at a failpoint and stopped with SIGSTOP. The second has to be refused where a lock says who
+    /// owns the stream, and takes over where a lease does. Then the first goes on, or is killed.
+    Hold {
+        commands: [Command; 2],
+        at: Passage,
+        goes_on: bool,
+    },
+    /// Two processes at once on one checkpoint.
+    Race([Command; 2]),
+    /// A process for each table, at once: they share facts and control table only.
+    Neighbours { command: Command, faults: Vec<Fault> },
+    /// The checkpoint is copied, while a process is held at a failpoint or while there is none. A run on the copy ends or is
     /// killed; the held one goes on. Of the two checkpoints the one that can goes on.
     Copy {
-        held: Option<Passage>,
+        held: Option<(Command, Passage)>,
         killed: Option<Passage>,
     },
+    /// The component rejects other values from here on.
+    Level(Level),
     /// Other limits from here on.
     Limits(Limits),
 }
@@ -82,20 +109,42 @@ impl Plan {
     pub fn draw(seed: u64) -> Plan {
         let mut random = Random::new(seed);
         let tables = if random.chance(35) { 2 } else { 1 };
-        let chain = *random.one_of(&[Chain::None, Chain::Upper, Chain::Upper, Chain::Mask]);
+        let drawn = *random.one_of(&[Chain::None, Chain::Upper, Chain::Upper, Chain::Mask]);
+        let chain = if Plan::quarantines(seed) {
+            Chain::Quarantine
+        } else {
+            drawn
+        };
         let lease = random.chance(35);
         let limits = draw_limits(&mut random);
-        let mut rows = vec![Source::default(); tables];
+        let mut rows = vec![Source::new(chain == Chain::Quarantine); tables];
+        let mut level = FIRST_LEVEL;
         let mut actions = vec![draw_write(&mut random, &mut rows)];
+        if chain == Chain::Quarantine && random.chance(60) {
+            // Then there is something to retry.
+            actions.push(Action::Run {
+                command: Command::Run,
+                faults: Vec::new(),
+            });
+        }
         let last = random.between(3, 7);
         for number in 0..last {
-            let action = draw_action(&mut random, tables, &mut rows);
+            let action = match chain {
+                Chain::Quarantine => draw_with_quarantine(&mut random, tables, level, &mut rows),
+                _ => draw_action(&mut random, tables, &mut rows),
+            };
             // A run that finds nothing new says little.
             let writes = matches!(actions.last(), Some(Action::Write(_))) || matches!(action, Action::Write(_));
             if number > 0 && !writes && random.chance(75) {
                 actions.push(draw_write(&mut random, &mut rows));
             }
-            actions.push(action);
+            let mut next = Some(action);
+            while let Some(action) = next.take() {
+                if chain == Chain::Quarantine {
+                    next = draw_what_follows(&mut random, &mut level, &action);
+                }
+                actions.push(action);
+            }
         }
         Plan {
             seed,
@@ -106,14 +155,16 @@ impl Plan {
             actions,
         }
     }
-}
 
-/// The rows that a table of the source has, so that what is drawn can be done.
-#[derive(Clone, Debug, Default)]
-struct Source {
-    ids: BTreeSet<u64>,
-    newest: u64,
-    texts: u64,
+    /// Whether the schedule of a seed has a component that rejects rows.
+    pub fn quarantines(seed: u64) -> bool {
+        seed.is_multiple_of(QUARANTINE_EVERY)
+    }
+
+    /// What the component rejects at first.
+    pub fn level(&self) -> Option<Level> {
+        (self.chain == Chain::Quarantine).then_some(FIRST_LEVEL)
+    }
 }
 
 fn draw_limits(random: &mut Random) -> Limits {
@@ -123,32 +174,121 @@ fn draw_limits(random: &mut Random) -> Limits {
     }
 }
 
+fn draw_write(random: &mut Random, rows: &mut [Source]) -> Action {
+    Action::Write(draw_commits(random, rows))
+}
+
 fn draw_action(random: &mut Random, tables: usize, rows: &mut [Source]) -> Action {
+    let command = Command::Run;
     loop {
         return match random.between(0, 99) {
             0..=11 => draw_write(random, rows),
             12..=29 => Action::Run {
-                faults: draw_faults(random, 85),
+                command,
+                faults: draw_faults(random, 85, draw_fault),
             },
             30..=54 => Action::Kill {
+                command,
                 at: draw_passage(random),
-                faults: draw_faults(random, 40),
+                faults: draw_faults(random, 40, draw_fault),
             },
             55..=68 => Action::Hold {
+                commands: [command; 2],
                 at: draw_passage(random),
                 goes_on: random.chance(70),
             },
-            69..=74 => Action::Race,
+            69..=74 => Action::Race([command; 2]),
             75..=82 if tables > 1 => Action::Neighbours {
-                faults: draw_faults(random, 30),
+                command,
+                faults: draw_faults(random, 30, draw_fault),
             },
             83..=93 => Action::Copy {
-                held: random.chance(75).then(|| draw_passage(random)),
+                held: random.chance(75).then(|| (command, draw_passage(random))),
                 killed: random.chance(60).then(|| draw_passage(random)),
             },
             94..=99 => Action::Limits(draw_limits(random)),
             _ => continue,
         };
+    }
+}
+
+/// The same where a component rejects rows.
+fn draw_with_quarantine(random: &mut Random, tables: usize, level: Level, rows: &mut [Source]) -> Action {
+    loop {
+        return match random.between(0, 99) {
+            0..=8 => draw_write(random, rows),
+            9..=22 => Action::Run {
+                command: draw_command(random),
+                faults: draw_faults(random, 60, draw_quarantine_fault),
+            },
+            23..=45 => Action::Kill {
+                command: draw_command(random),
+                at: draw_quarantine_passage(random),
+                faults: draw_faults(random, 25, draw_quarantine_fault),
+            },
+            46..=57 => Action::Hold {
+                commands: [draw_command(random), draw_command(random)],
+                at: draw_quarantine_passage(random),
+                goes_on: random.chance(70),
+            },
+            58..=62 => Action::Race([draw_command(random), draw_command(random)]),
+            63..=68 if tables > 1 => Action::Neighbours {
+                command: draw_command(random),
+                faults: draw_faults(random, 30, draw_quarantine_fault),
+            },
+            69..=77 => Action::Copy {
+                held: random
+                    .chance(75)
+                    .then(|| (draw_command(random), draw_quarantine_passage(random))),
+                killed: random.chance(60).then(|| draw_quarantine_passage(random)),
+            },
+            78..=95 => draw_level(random, level),
+            96..=99 => Action::Limits(draw_limits(random)),
+            _ => continue,
+        };
+    }
+}
+
+/// What makes more of an action: a batch that was begun is planned anew, and what was rejected is retried.
+fn draw_what_follows(random: &mut Random, level: &mut Level, action: &Action) -> Option<Action> {
+    match action {
+        Action::Kill { .. } if random.chance(40) => Some(draw_level(random, *level)),
+        Action::Level(drawn) => {
+            *level = *drawn;
+            Some(draw_after_a_level(random))
+        }
+        _ => None,
+    }
+}
+
+fn draw_level(random: &mut Random, level: Level) -> Action {
+    let others: Vec<Level> = Level::ALL.into_iter().filter(|other| *other != level).collect();
+    Action::Level(*random.one_of(&others))
+}
+
+/// A retry, half of them killed when quarantine says what bronze does not have, or a run.
+fn draw_after_a_level(random: &mut Random) -> Action {
+    let command = Command::Retry;
+    let faults = Vec::new();
+    match random.between(0, 3) {
+        0 => Action::Run { command, faults },
+        1..=2 => {
+            let name = *random.one_of(&[failpoint::AFTER_QUARANTINE, failpoint::BEFORE_COMMIT]);
+            let at = Passage { name, number: 1 };
+            Action::Kill { command, at, faults }
+        }
+        _ => Action::Run {
+            command: Command::Run,
+            faults,
+        },
+    }
+}
+
+fn draw_command(random: &mut Random) -> Command {
+    if random.chance(35) {
+        Command::Retry
+    } else {
+        Command::Run
     }
 }
 
@@ -165,27 +305,57 @@ fn draw_passage(random: &mut Random) -> Passage {
     }
 }
 
-fn draw_faults(random: &mut Random, percent: u64) -> Vec<Fault> {
+/// Often where the rows are in quarantine, or about to be, and not in bronze. Under a lease, the first passage before an entry in
+/// quarantine is the claim of the number.
+fn draw_quarantine_passage(random: &mut Random) -> Passage {
+    let [before, after] = failpoint::QUARANTINE;
+    if random.chance(50) {
+        return draw_passage(random);
+    }
+    let name = *random.one_of(&[before, after, after, failpoint::BEFORE_COMMIT]);
+    Passage {
+        name,
+        number: if random.chance(75) { 1 } else { 2 },
+    }
+}
+
+fn draw_faults(random: &mut Random, percent: u64, draw: fn(&mut Random) -> Fault) -> Vec<Fault> {
     if !random.chance(percent) {
         return Vec::new();
     }
     let number = random.between(1, 3);
-    (0..number).map(|_| draw_fault(random)).collect()
+    (0..number).map(|_| draw(random)).collect()
+}
+
+/// A store says that it did not do it, or does not know, or does it later.
+const PUTS: [&str; 6] = [
+    "reply-lost",
+    "not-written",
+    "conflict",
+    "written-later",
+    "disk-full",
+    "io",
+];
+
+fn draw_quarantine_fault(random: &mut Random) -> Fault {
+    if random.chance(65) {
+        return draw_fault(random);
+    }
+    let name = *random.one_of(&PUTS);
+    let first = random.between(1, 3);
+    Fault {
+        site: faults::QUARANTINE_PUT,
+        first,
+        last: first + random.between(0, 1),
+        name,
+    }
 }
 
 fn draw_fault(random: &mut Random) -> Fault {
-    let puts = [
-        "reply-lost",
-        "not-written",
-        "conflict",
-        "written-later",
-        "disk-full",
-        "io",
-    ];
     let (site, names): (_, &[&'static str]) = match random.between(0, 9) {
-        0..=2 => (faults::BRONZE_PUT, &puts),
-        3..=4 => (faults::FACTS_PUT, &puts),
-        5 => (faults::CONTROL_PUT, &puts),
+        0..=2 => (faults::BRONZE_PUT, &PUTS),
+        3..=4 => (faults::FACTS_PUT, &PUTS),
+        5 => (faults::CONTROL_PUT, &PUTS),
         6 => (faults::DELTA_READ, &["not-written", "io"]),
         // A local file system does not say that something is there when it is not.
         7..=8 => (
@@ -212,57 +382,6 @@ fn draw_fault(random: &mut Random) -> Fault {
     }
 }
 
-/// One to five commits.
-fn draw_write(random: &mut Random, rows: &mut [Source]) -> Action {
-    let commits = random.between(1, 5);
-    let drawn = (0..commits).map(|_| {
-        let table = random.between(0, rows.len() as u64 - 1) as usize;
-        let source = &mut rows[table];
-        if random.chance(25) {
-            let statements: Vec<String> = (0..random.between(2, 3)).map(|_| source.draw(random, table)).collect();
-            format!("BEGIN TRANSACTION; {}; COMMIT", statements.join("; "))
-        } else {
-            source.draw(random, table)
-        }
-    });
-    Action::Write(drawn.collect())
-}
-
-impl Source {
-    /// A statement on `{0}` or `{1}`, the tables.
-    fn draw(&mut self, random: &mut Random, table: usize) -> String {
-        let some = |random: &mut Random, ids: &BTreeSet<u64>| {
-            let skip = random.between(0, ids.len() as u64 - 1) as usize;
-            let take = random.between(1, 3) as usize;
-            ids.iter().copied().skip(skip).take(take).collect::<Vec<u64>>()
-        };
-        let listed = |ids: &[u64]| ids.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-        self.texts += 1;
-        match random.between(0, 9) {
-            6..=7 if !self.ids.is_empty() => {
-                let ids = some(random, &self.ids);
-                format!(
-                    "UPDATE {{{table}}} SET v = N'u{}' WHERE id IN ({})",
-                    self.texts,
-                    listed(&ids)
-                )
-            }
-            8..=9 if self.ids.len() > 3 => {
-                let ids = some(random, &self.ids);
-                self.ids.retain(|id| !ids.contains(id));
-                format!("DELETE FROM {{{table}}} WHERE id IN ({})", listed(&ids))
-            }
-            _ => {
-                let first = self.newest + 1;
-                self.newest += random.between(1, 4);
-                self.ids.extend(first..=self.newest);
-                let values: Vec<String> = (first..=self.newest).map(|id| format!("({id}, N'v{id}')")).collect();
-                format!("INSERT INTO {{{table}}} VALUES {}", values.join(", "))
-            }
-        }
-    }
-}
-
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let owner = if self.lease { "lease" } else { "lock" };
@@ -270,6 +389,7 @@ impl fmt::Display for Plan {
             Chain::None => "no transform",
             Chain::Upper => "upper",
             Chain::Mask => "mask",
+            Chain::Quarantine => "upper and quarantine",
         };
         writeln!(
             f,
@@ -291,18 +411,21 @@ impl fmt::Display for Action {
                 write!(f, "{count} commit(s) on the source")?;
                 commits.iter().try_for_each(|commit| write!(f, "\n       {commit}"))
             }
-            Action::Run { faults } => write!(f, "run{}", Listed(faults)),
-            Action::Kill { at, faults } => write!(f, "run, SIGKILL at {at}{}", Listed(faults)),
-            Action::Hold { at, goes_on } => {
+            Action::Run { command, faults } => write!(f, "{command}{}", Listed(faults)),
+            Action::Kill { command, at, faults } => write!(f, "{command}, SIGKILL at {at}{}", Listed(faults)),
+            Action::Hold { commands, at, goes_on } => {
+                let [first, second] = commands;
                 let then = if *goes_on { "it goes on" } else { "SIGKILL" };
-                write!(f, "run, SIGSTOP at {at}, another run, then {then}")
+                write!(f, "{first}, SIGSTOP at {at}, another process ({second}), then {then}")
             }
-            Action::Race => write!(f, "two runs at once"),
-            Action::Neighbours { faults } => write!(f, "a run for each table, at once{}", Listed(faults)),
+            Action::Race([one, two]) => write!(f, "{one} and {two} at once"),
+            Action::Neighbours { command, faults } => {
+                write!(f, "{command} for each table, at once{}", Listed(faults))
+            }
             Action::Copy { held, killed } => {
                 write!(f, "copy the checkpoint")?;
-                if let Some(at) = held {
-                    write!(f, " while a run is held at {at}")?;
+                if let Some((command, at)) = held {
+                    write!(f, " while {command} is held at {at}")?;
                 }
                 write!(f, ", run on the copy")?;
                 if let Some(at) = killed {
@@ -310,8 +433,18 @@ impl fmt::Display for Action {
                 }
                 Ok(())
             }
+            Action::Level(level) => write!(f, "from here on {level}"),
             Action::Limits(limits) => write!(f, "from here on {limits}"),
         }
+    }
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Command::Run => "run",
+            Command::Retry => "quarantine retry",
+        })
     }
 }
 

@@ -1,8 +1,8 @@
 //! Plays a schedule with the real process.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
+use std::process::{self, Stdio};
 use std::time::Instant;
 
 use tiberius::Client;
@@ -11,12 +11,10 @@ use tokio::runtime::Runtime;
 use tokio_util::compat::Compat;
 
 use super::check::{Change, Watched, ensure};
-use super::plan::{Action, Chain, Fault, Limits, Passage, Plan, faults_text};
-use crate::harness::{Project, Server, wait_for};
-
-const OK: i32 = 0;
-const RETRYABLE: i32 = 3;
-const STATE: i32 = 7;
+use super::fates::Level;
+use super::plan::{Action, Chain, Command, Fault, Limits, Passage, Plan, faults_text};
+use super::process::{Ended, OK, Process, Reached, STATE, codes};
+use crate::harness::{Project, Server, copy_folder};
 
 /// Runs on a busy machine until one can renew its lease.
 const PATIENCE: u32 = 8;
@@ -61,7 +59,7 @@ impl Stage {
         });
         let project = Project::new(&self.server, &database);
         let base = std::fs::read_to_string(project.config()).expect("readable");
-        if plan.chain == Chain::Upper {
+        if matches!(plan.chain, Chain::Upper | Chain::Quarantine) {
             project.plugin("upper", &sluice_test_guests::component("upper"));
         }
 
@@ -69,15 +67,17 @@ impl Stage {
             plan,
             plant,
             watched: (0..plan.tables)
-                .map(|table| Watched::new(format!("dbo_t{table}"), plan.chain != Chain::None))
+                .map(|table| Watched::new(format!("dbo_t{table}"), plan.chain != Chain::None, plan.level()))
                 .collect(),
             client: self.runtime.block_on(self.server.connect(&database)),
             runtime: &self.runtime,
             project,
             base,
+            limits: plan.limits,
+            level: plan.level(),
             processes: 0,
         };
-        play.configure(plan.limits);
+        play.configure();
         for (action, number) in plan.actions.iter().zip(1..) {
             play.act(action)
                 .and_then(|()| play.check())
@@ -96,6 +96,9 @@ struct Play<'a> {
     project: Project,
     /// The configuration without tables.
     base: String,
+    limits: Limits,
+    /// What the component rejects, where there is one that does.
+    level: Option<Level>,
     processes: u32,
 }
 
@@ -103,20 +106,25 @@ impl Play<'_> {
     fn act(&mut self, action: &Action) -> Result<(), String> {
         match action {
             Action::Write(commits) => commits.iter().try_for_each(|commit| self.write(commit)),
-            Action::Run { faults } => self.start(&[], None, faults).end()?.code(codes(faults)),
-            Action::Kill { at, faults } => match self.start(&[], Some(at), faults).reach()? {
+            Action::Run { command, faults } => self.start(*command, &[], None, faults).end()?.code(codes(faults)),
+            Action::Kill { command, at, faults } => match self.start(*command, &[], Some(at), faults).reach()? {
                 Reached::There(process) => {
                     drop(process);
                     Ok(())
                 }
                 Reached::Ended(ended) => ended.code(codes(faults)),
             },
-            Action::Hold { at, goes_on } => self.hold(at, *goes_on),
-            Action::Race => self.race(),
-            Action::Neighbours { faults } => self.neighbours(faults),
+            Action::Hold { commands, at, goes_on } => self.hold(*commands, at, *goes_on),
+            Action::Race(commands) => self.race(*commands),
+            Action::Neighbours { command, faults } => self.neighbours(*command, faults),
             Action::Copy { held, killed } => self.copy(held.as_ref(), killed.as_ref()),
+            Action::Level(level) => {
+                self.set_level(*level);
+                Ok(())
+            }
             Action::Limits(limits) => {
-                self.configure(*limits);
+                self.limits = *limits;
+                self.configure();
                 Ok(())
             }
         }
@@ -131,13 +139,13 @@ impl Play<'_> {
         done.map(|_| ()).map_err(|error| format!("{error} in {commit}"))
     }
 
-    fn hold(&mut self, at: &Passage, goes_on: bool) -> Result<(), String> {
-        let mut first = match self.start(&[], Some(at), &[]).reach()? {
+    fn hold(&mut self, [first, second]: [Command; 2], at: &Passage, goes_on: bool) -> Result<(), String> {
+        let mut first = match self.start(first, &[], Some(at), &[]).reach()? {
             Reached::There(process) => process,
             Reached::Ended(ended) => return ended.code(&[OK]),
         };
         first.signal("STOP");
-        let second = self.start(&[], None, &[]).end()?;
+        let second = self.start(second, &[], None, &[]).end()?;
         if self.plan.lease {
             // Of two tables, the first may have been stopped in the instant in which it enters itself as the other's owner.
             let entering = self.plan.tables > 1 && second.text.contains("is in use by process");
@@ -165,13 +173,13 @@ impl Play<'_> {
         first.end()?.code(allowed)
     }
 
-    fn race(&mut self) -> Result<(), String> {
-        let one = self.start(&[], None, &[]);
-        let two = self.start(&[], None, &[]);
+    fn race(&mut self, [one, two]: [Command; 2]) -> Result<(), String> {
+        let one = self.start(one, &[], None, &[]);
+        let two = self.start(two, &[], None, &[]);
         let (one, two) = (one.end()?, two.end()?);
         ensure!(
             self.plan.tables > 1 || [one.code, two.code] != [STATE, STATE],
-            "both runs were refused: {} {}",
+            "both were refused: {} {}",
             one.text,
             two.text
         );
@@ -179,21 +187,21 @@ impl Play<'_> {
         two.code(&[OK, STATE])
     }
 
-    fn neighbours(&mut self, faults: &[Fault]) -> Result<(), String> {
+    fn neighbours(&mut self, command: Command, faults: &[Fault]) -> Result<(), String> {
         let names: Vec<String> = self.watched.iter().map(|table| table.name.clone()).collect();
         let processes: Vec<Process> = names
             .iter()
-            .map(|name| self.start(&["--table", name], None, faults))
+            .map(|name| self.start(command, &["--table", name], None, faults))
             .collect();
         processes
             .into_iter()
             .try_for_each(|process| process.end()?.code(codes(faults)))
     }
 
-    fn copy(&mut self, held: Option<&Passage>, killed: Option<&Passage>) -> Result<(), String> {
+    fn copy(&mut self, held: Option<&(Command, Passage)>, killed: Option<&Passage>) -> Result<(), String> {
         let first = match held {
             None => None,
-            Some(at) => match self.start(&[], Some(at), &[]).reach()? {
+            Some((command, at)) => match self.start(*command, &[], Some(at), &[]).reach()? {
                 Reached::There(process) => Some(process),
                 Reached::Ended(ended) => {
                     ended.code(&[OK])?;
@@ -207,8 +215,11 @@ impl Play<'_> {
             return Ok(());
         }
         copy_folder(&checkpoints, &copies);
-        match self.start_on(COPIES, &[], killed, &[]).reach_or_end(killed.is_some())? {
+        let second = self.start_on(COPIES, Command::Run, &[], killed, &[]);
+        match second.reach_or_end(killed.is_some())? {
             Reached::There(process) => drop(process),
+            // The held process may be at a retry, under the number that the run on the copy gave to a range.
+            Reached::Ended(ended) if held.is_some() && ended.met_another_batch() => {}
             Reached::Ended(ended) => ended.code(&[OK, STATE])?,
         }
         if let Some(mut first) = first {
@@ -217,8 +228,7 @@ impl Play<'_> {
         }
         self.check()?;
         // Whoever made this mistake goes on, table by table, with the checkpoint that bronze agrees with.
-        let own = self.alone()?;
-
+        let own = self.alone(Command::Run)?;
         if own.code == STATE {
             for table in &self.watched {
                 let failed = format!("\"type\":\"failed\",\"capture_instance\":\"{}\"", table.name);
@@ -229,8 +239,7 @@ impl Play<'_> {
                 }
             }
             std::fs::remove_dir_all(&copies).expect("removed");
-            let other = self.alone()?;
-
+            let other = self.alone(Command::Run)?;
             return other
                 .code(&[OK])
                 .map_err(|error| format!("neither checkpoint goes on: {}\n{error}", own.text));
@@ -241,19 +250,44 @@ impl Play<'_> {
 
     /// Two quiet runs, and everything is there.
     fn end(&mut self) -> Result<(), String> {
-        self.quiet()?;
+        self.quiet(Command::Run)?;
         self.check()?;
-        let before = self.bronze_versions();
-        self.quiet()?;
+        let before = self.versions();
+        self.quiet(Command::Run)?;
         // Under a lease it claims the table, under the lock it has nothing to say.
         let claims = usize::from(self.plan.lease);
         ensure!(
-            self.bronze_versions()
+            self.versions()
                 .iter()
                 .zip(before)
                 .all(|(now, before)| *now <= before + claims),
-            "a quiet run leaves versions in bronze"
+            "a quiet run leaves versions in bronze or quarantine"
         );
+        self.check_end()?;
+        self.end_quarantine()
+    }
+
+    /// What can come out of quarantine does, and at last everything.
+    fn end_quarantine(&mut self) -> Result<(), String> {
+        let levels: &[Level] = match self.level {
+            None => return Ok(()),
+            // What the half level rejected first, the strict one rejects too.
+            Some(Level::Strict | Level::Gentle) => &[Level::Gentle],
+            Some(Level::Half) => &[Level::Half, Level::Gentle],
+        };
+        for level in levels {
+            self.set_level(*level);
+            self.quiet(Command::Retry)?;
+            self.check_end()?;
+            for table in 0..self.watched.len() {
+                let source = self.source(table)?;
+                self.watched[table].check_retried(&source)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_end(&mut self) -> Result<(), String> {
         let lake = self.project.lake();
         for table in 0..self.watched.len() {
             let source = self.source(table)?;
@@ -262,14 +296,14 @@ impl Play<'_> {
         Ok(())
     }
 
-    fn quiet(&mut self) -> Result<(), String> {
-        self.alone()?.code(&[OK])
+    fn quiet(&mut self, command: Command) -> Result<(), String> {
+        self.alone(command)?.code(&[OK])
     }
 
-    /// A run that nothing disturbs, again where a busy machine kept it from renewing its lease.
-    fn alone(&mut self) -> Result<Ended, String> {
+    /// A process that nothing disturbs, again where a busy machine kept it from renewing its lease.
+    fn alone(&mut self, command: Command) -> Result<Ended, String> {
         for _ in 0..PATIENCE {
-            let ended = self.start(&[], None, &[]).end()?;
+            let ended = self.start(command, &[], None, &[]).end()?;
             if !ended.lost_its_lease() {
                 return Ok(ended);
             }
@@ -277,12 +311,15 @@ impl Play<'_> {
         Err(format!("{PATIENCE} runs could not renew their lease"))
     }
 
-    fn bronze_versions(&self) -> Vec<usize> {
-        let logs = self
+    /// How many entries the logs of bronze and quarantine have.
+    fn versions(&self) -> Vec<usize> {
+        let names = self
             .watched
             .iter()
-            .map(|table| self.project.bronze(&table.name).join("_delta_log"));
-        logs.map(|log| std::fs::read_dir(log).map_or(0, Iterator::count))
+            .flat_map(|table| [table.name.clone(), format!("{}__quarantine", table.name)]);
+        names
+            .map(|name| self.project.bronze(&name).join("_delta_log"))
+            .map(|log| std::fs::read_dir(log).map_or(0, Iterator::count))
             .collect()
     }
 
@@ -320,7 +357,14 @@ impl Play<'_> {
         Ok(changes)
     }
 
-    fn configure(&self, limits: Limits) {
+    fn set_level(&mut self, level: Level) {
+        self.level = Some(level);
+        self.watched.iter_mut().for_each(|table| table.set_level(level));
+        self.configure();
+    }
+
+    fn configure(&self) {
+        let limits = self.limits;
         let mut text = self
             .base
             .replace("chunk_rows = 1000", &format!("chunk_rows = {}", limits.chunk_rows));
@@ -332,28 +376,47 @@ impl Play<'_> {
                 "\n[[table]]\ncapture_instance = \"{}\"\nmax_commits_per_batch = {}\n",
                 table.name, limits.max_commits
             );
-            text += match self.plan.chain {
-                Chain::None => "",
-                Chain::Upper => "[[table.transform]]\nplugin = \"upper\"\nconfig = { columns = [\"v\"] }\n",
-                Chain::Mask => {
-                    "[[table.transform]]\nplugin = \"mask\"\nkeys = [\"pii\"]\n\
-                     config = { columns = { id = \"pass\", v = { method = \"hash\", key = \"pii\" } } }\n"
-                }
-            };
+            text += &self.transform();
         }
         std::fs::write(self.project.config(), &text).expect("written");
         std::fs::write(self.copied_config(), text.replace(CHECKPOINTS, COPIES)).expect("written");
+    }
+
+    fn transform(&self) -> String {
+        match (self.plan.chain, self.level) {
+            (Chain::None, _) => String::new(),
+            (Chain::Quarantine, Some(level)) => {
+                let rejected = level.rejected();
+                format!(
+                    "on_transform_change = \"continue\"\n[[table.transform]]\nplugin = \"upper\"\n\
+                     on_error = \"quarantine\"\nconfig = {{ columns = [\"v\"], reject = {rejected:?} }}\n"
+                )
+            }
+            (Chain::Upper | Chain::Quarantine, _) => {
+                "[[table.transform]]\nplugin = \"upper\"\nconfig = { columns = [\"v\"] }\n".to_owned()
+            }
+            (Chain::Mask, _) => "[[table.transform]]\nplugin = \"mask\"\nkeys = [\"pii\"]\n\
+                                 config = { columns = { id = \"pass\", v = { method = \"hash\", key = \"pii\" } } }\n"
+                .to_owned(),
+        }
     }
 
     fn copied_config(&self) -> PathBuf {
         self.project.path().join("copied.toml")
     }
 
-    fn start(&mut self, arguments: &[&str], at: Option<&Passage>, faults: &[Fault]) -> Process {
-        self.start_on(CHECKPOINTS, arguments, at, faults)
+    fn start(&mut self, command: Command, arguments: &[&str], at: Option<&Passage>, faults: &[Fault]) -> Process {
+        self.start_on(CHECKPOINTS, command, arguments, at, faults)
     }
 
-    fn start_on(&mut self, checkpoints: &str, arguments: &[&str], at: Option<&Passage>, faults: &[Fault]) -> Process {
+    fn start_on(
+        &mut self,
+        checkpoints: &str,
+        command: Command,
+        arguments: &[&str],
+        at: Option<&Passage>,
+        faults: &[Fault],
+    ) -> Process {
         self.processes += 1;
         let marker = self.project.path().join(format!("marker-{}", self.processes));
         let output = self.project.path().join(format!("output-{}", self.processes));
@@ -363,130 +426,35 @@ impl Play<'_> {
         } else {
             self.project.config()
         };
-        let mut command = Command::new(crate::harness::sluice_binary());
-        command
-            .args(["run", "--once", "--json", "-c"])
+        let (name, rest) = match command {
+            Command::Run => ("run", ["--once", "--json"]),
+            Command::Retry => ("quarantine", ["retry", "--json"]),
+        };
+        let mut process = process::Command::new(crate::harness::sluice_binary());
+        process
+            .args([name, "-c"])
             .arg(config)
             .args(arguments)
+            .args(rest)
             .stdin(Stdio::null())
             .stdout(file.try_clone().expect("a second handle"))
             .stderr(file);
         if let Some(at) = at {
-            command
+            process
                 .env("SLUICE_FAILPOINT", at.to_string())
                 .env("SLUICE_FAILPOINT_FILE", &marker);
         }
         if !faults.is_empty() {
-            command.env("SLUICE_FAULTS", faults_text(faults));
+            process.env("SLUICE_FAULTS", faults_text(faults));
         }
         if let Some(plant) = self.plant {
-            command.env("SLUICE_PLANT", plant);
+            process.env("SLUICE_PLANT", plant);
         }
         Process {
-            child: command.spawn().expect("sluice starts"),
+            child: process.spawn().expect("sluice starts"),
             marker,
             output,
         }
-    }
-}
-
-/// How a run may end that stores make it hard for.
-fn codes(faults: &[Fault]) -> &'static [i32] {
-    if faults.is_empty() { &[OK] } else { &[OK, RETRYABLE] }
-}
-
-/// A run; killed when dropped.
-struct Process {
-    child: Child,
-    marker: PathBuf,
-    output: PathBuf,
-}
-
-/// How a run ended.
-#[derive(Clone, Debug)]
-struct Ended {
-    code: i32,
-    text: String,
-}
-
-enum Reached {
-    /// It is held at its failpoint.
-    There(Process),
-    /// It did not pass it.
-    Ended(Ended),
-}
-
-impl Process {
-    fn reach(self) -> Result<Reached, String> {
-        self.reach_or_end(true)
-    }
-
-    fn reach_or_end(mut self, held: bool) -> Result<Reached, String> {
-        if !held {
-            return self.end().map(Reached::Ended);
-        }
-        let happened = wait_for(|| self.marker.exists() || matches!(self.child.try_wait(), Ok(Some(_))));
-        ensure!(
-            happened,
-            "a run neither ends nor reaches its failpoint: {}",
-            self.text()
-        );
-        if self.marker.exists() {
-            return Ok(Reached::There(self));
-        }
-        self.end().map(Reached::Ended)
-    }
-
-    fn end(mut self) -> Result<Ended, String> {
-        let ended = wait_for(|| matches!(self.child.try_wait(), Ok(Some(_))));
-        ensure!(ended, "a run does not end: {}", self.text());
-        let status = self.child.wait().map_err(|error| error.to_string())?;
-        Ok(Ended {
-            code: status.code().unwrap_or(-1),
-            text: self.text(),
-        })
-    }
-
-    fn signal(&mut self, signal: &str) {
-        let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args([&format!("-{signal}"), &pid]).status();
-        assert!(sent.is_ok_and(|status| status.success()), "cannot send SIG{signal}");
-    }
-
-    /// Wakes it up, and lets it pass its failpoint.
-    fn go_on(&mut self) {
-        self.signal("CONT");
-        let mut go = self.marker.clone().into_os_string();
-        go.push(".go");
-        std::fs::write(go, "").expect("written");
-    }
-
-    fn text(&self) -> String {
-        std::fs::read_to_string(&self.output).unwrap_or_default()
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Ended {
-    /// A process that does not come to renew its lease in time gives its tables up, and has to.
-    fn lost_its_lease(&self) -> bool {
-        self.code == STATE && self.text.contains("could not be renewed for")
-    }
-
-    fn code(self, allowed: &[i32]) -> Result<(), String> {
-        ensure!(
-            allowed.contains(&self.code) || self.lost_its_lease(),
-            "a run ended with {}, allowed is {allowed:?}: {}",
-            self.code,
-            self.text
-        );
-        Ok(())
     }
 }
 
@@ -497,23 +465,6 @@ fn hex(bytes: Option<&[u8]>) -> String {
         .map(|byte| format!("{byte:02X}"))
         .collect();
     format!("0x{digits}")
-}
-
-/// A copy as somebody takes one who does not know that a process writes there: what goes while it is copied is not in it.
-fn copy_folder(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).expect("created");
-    for entry in std::fs::read_dir(from).expect("readable").filter_map(Result::ok) {
-        let (path, target) = (entry.path(), to.join(entry.file_name()));
-        if path.is_dir() {
-            copy_folder(&path, &target);
-        } else if let Err(error) = std::fs::copy(&path, target) {
-            assert!(
-                error.kind() == std::io::ErrorKind::NotFound,
-                "{}: {error}",
-                path.display()
-            );
-        }
-    }
 }
 
 /// Seconds since an instant, for people.
