@@ -64,7 +64,7 @@ pub(crate) fn column(
         if steps.is_empty() {
             return Ok(batch.columns[read].clone());
         }
-        if texts.text().is_ascii() {
+        if texts.is_ascii() {
             return ascii(&batch.columns[read], &texts, steps);
         }
     }

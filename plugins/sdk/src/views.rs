@@ -32,6 +32,7 @@ impl<'a> Validity<'a> {
 pub struct Utf8View<'a> {
     offsets: &'a [i32],
     text: &'a str,
+    is_ascii: bool,
     validity: Validity<'a>,
 }
 
@@ -39,14 +40,17 @@ impl<'a> Utf8View<'a> {
     /// `None` where the buffers are not those of a text column of this many rows.
     pub fn new(column: &'a Column, rows: usize) -> Option<Self> {
         let offsets = checked_offsets(column, rows)?;
-        let text = std::str::from_utf8(&column.values).ok()?;
+        // A column of text is looked through here once, whatever is asked of it afterwards.
+        let text = simdutf8::basic::from_utf8(&column.values).ok()?;
+        let is_ascii = is_ascii(&column.values);
         let on_boundary = |&offset: &i32| text.is_char_boundary(offset as usize);
-        if !text.is_ascii() && !offsets.iter().all(on_boundary) {
+        if !is_ascii && !offsets.iter().all(on_boundary) {
             return None;
         }
         Some(Self {
             offsets,
             text,
+            is_ascii,
             validity: Validity::new(column, rows)?,
         })
     }
@@ -64,6 +68,11 @@ impl<'a> Utf8View<'a> {
     /// The texts of all rows, one after the other.
     pub fn text(&self) -> &'a str {
         self.text
+    }
+
+    /// Whether all of it is ASCII.
+    pub fn is_ascii(&self) -> bool {
+        self.is_ascii
     }
 
     /// The value of a row; `None` for NULL and beyond the last row.
@@ -308,6 +317,12 @@ impl<'a> AnyView<'a> {
     }
 }
 
+/// `<[u8]>::is_ascii` looks at four bytes at a time in a component; a loop without an end in the middle, at sixteen.
+fn is_ascii(bytes: &[u8]) -> bool {
+    let has_other = |piece: &[u8]| piece.iter().fold(0, |all, byte| all | byte) >= 0x80;
+    !bytes.chunks(1024).any(has_other)
+}
+
 #[inline]
 fn bit(bits: &[u8], row: usize) -> bool {
     bits.get(row / 8).is_some_and(|byte| byte & (1 << (row % 8)) != 0)
@@ -341,6 +356,14 @@ mod tests {
         let view = Utf8View::new(&column, 3).unwrap();
         assert_eq!(view.iter().collect::<Vec<_>>(), [Some("ä"), None, Some("abc")]);
         assert_eq!(view.get(3), None);
+        assert!(!view.is_ascii());
+        assert!(Utf8View::new(&text(&[0, 3], b"abc"), 1).unwrap().is_ascii());
+        for at in [0, 1, 1023, 1024, 2047] {
+            let mut long = vec![b'a'; 2048];
+            assert!(is_ascii(&long));
+            long[at] = 0x80;
+            assert!(!is_ascii(&long), "{at}");
+        }
     }
 
     #[test]
