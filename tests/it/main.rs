@@ -33,6 +33,7 @@ mod permissions;
 mod plugin_kit;
 mod plugins;
 mod quarantine;
+mod quarantine_kept;
 mod reader_schedules;
 mod reading;
 mod replay;

@@ -145,6 +145,10 @@ pub struct CommitRecord {
     /// What the stream knows of the source after it; `None` in a file of a sluice that did not write it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<SourceSeen>,
+    /// The newest transaction id that the stream had in its quarantine table (batch × 1000 + attempt), that of this batch
+    /// included, so that a table that is gone or older is missed. `None` also in a file of a sluice that did not write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_quarantine: Option<i64>,
     /// The facts row, so that it can be written again from here.
     pub facts: FactsRow,
     /// When it was committed.
@@ -257,6 +261,13 @@ impl CommitRecord {
     /// change has no LSN: the source does not know the one that is arithmetically before it, and cleaning up may pass it.
     pub fn position(&self) -> Option<Offset> {
         Some(self.end).filter(|end| !end.lsn.is_zero())
+    }
+
+    /// The transaction id that the quarantine table has of the stream, or a higher one; `None` where nothing was put there.
+    pub fn quarantined(&self) -> Option<i64> {
+        let own = self.batch_id.0 * i64::from(ATTEMPTS) + i64::from(self.attempt);
+        self.in_quarantine
+            .max(Some(own).filter(|_| self.facts.rows_quarantined > Some(0)))
     }
 
     /// Whether the batch was closed without being read.

@@ -64,6 +64,7 @@ pub fn commit_record(n: i64, delta_version: Option<i64>) -> CommitRecord {
         last_event: None,
         events: Vec::new(),
         source: None,
+        in_quarantine: None,
         facts: FactsRow {
             app_id: "orders".into(),
             batch_id: Some(n),

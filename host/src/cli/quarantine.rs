@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use clap::{Args, Subcommand};
 
 use super::out::say;
-use super::run::stream;
+use super::run::{stream, worst};
 use super::show::Show;
 use super::{ConfigArgs, Failure};
-use crate::config::Settings;
-use crate::error::ErrorKind;
+use crate::config::{Settings, TableSettings};
+use crate::error::{Classify as _, ErrorKind, chain};
 use crate::fanout::StartOptions;
 use crate::identity::BatchId;
 use crate::quarantine::{QuarantineRow, QuarantineTable, location_of, open_rows};
-use crate::table_stream::Purpose;
+use crate::table_stream::{Purpose, StreamError, expect_kept, recorded_in_quarantine};
 
 /// Rows of one kind, of one batch.
 type Kinds<'a> = BTreeMap<(i64, &'a str, &'a str, &'a str), Vec<&'a QuarantineRow>>;
@@ -74,29 +74,72 @@ pub(super) async fn run(args: QuarantineArgs) -> Result<(), Failure> {
 async fn list(config: &ConfigArgs, args: ListArgs) -> Result<(), Failure> {
     let mut settings = Settings::load_without_secrets(&config.config)?;
     settings.select(&config.tables)?;
+    let mut failed: Vec<(ErrorKind, String)> = Vec::new();
     for table in &settings.tables {
-        let location = location_of(&table.target.display().to_string());
-        let open = match QuarantineTable::open(&location, &table.app_id).await? {
-            Some(quarantine) => open_rows(&quarantine.rows().await?),
-            None => Vec::new(),
-        };
-        if args.json {
-            for row in &open {
-                say!("{}", of_row(&table.capture_instance.0, row));
-            }
+        let Err(error) = list_table(table, &args).await else {
             continue;
+        };
+        match args.json {
+            true => say!(
+                "{}",
+                serde_json::json!({
+                    "type": "failed",
+                    "capture_instance": table.capture_instance,
+                    "kind": error.kind(),
+                    "error": chain(&error),
+                })
+            ),
+            false => say!("{}: error: {}", table.capture_instance, chain(&error)),
         }
-        match open.len() {
-            0 => say!("{}: no rows in quarantine", table.capture_instance),
-            1 => say!("{}: 1 row in quarantine ({location})", table.capture_instance),
-            rows => say!("{}: {rows} rows in quarantine ({location})", table.capture_instance),
-        }
-        match args.rows {
-            true => print_rows(&open),
-            false => print_kinds(&open),
+        failed.push((error.kind(), table.capture_instance.0.clone()));
+    }
+    match worst(failed.iter().map(|(kind, _)| *kind)) {
+        None => Ok(()),
+        Some(kind) => {
+            let names: Vec<&str> = failed.iter().map(|(_, name)| name.as_str()).collect();
+            Err(Failure {
+                kind,
+                message: format!(
+                    "nobody can say what is in quarantine of {} of {} tables: {}",
+                    failed.len(),
+                    settings.tables.len(),
+                    names.join(", ")
+                ),
+                shown: true,
+            })
         }
     }
-    Ok(())
+}
+
+/// Shows what is there, also where more should be.
+async fn list_table(table: &TableSettings, args: &ListArgs) -> Result<(), StreamError> {
+    // Before the table is looked at, which had the rows first.
+    let recorded = recorded_in_quarantine(table).await;
+    let location = location_of(&table.target.display().to_string());
+    let quarantine = QuarantineTable::open(&location, &table.app_id).await?;
+    let open = match &quarantine {
+        Some(quarantine) => open_rows(&quarantine.rows().await?),
+        None => Vec::new(),
+    };
+    let there = quarantine.as_ref().map(QuarantineTable::known);
+    let kept = recorded.and_then(|recorded| expect_kept(&location, &table.app_id, recorded, there));
+    if args.json {
+        for row in &open {
+            say!("{}", of_row(&table.capture_instance.0, row));
+        }
+        return kept;
+    }
+    match open.len() {
+        0 if kept.is_err() => {}
+        0 => say!("{}: no rows in quarantine", table.capture_instance),
+        1 => say!("{}: 1 row in quarantine ({location})", table.capture_instance),
+        rows => say!("{}: {rows} rows in quarantine ({location})", table.capture_instance),
+    }
+    match args.rows {
+        true => print_rows(&open),
+        false => print_kinds(&open),
+    }
+    kept
 }
 
 fn of_row(capture_instance: &str, row: &QuarantineRow) -> serde_json::Value {

@@ -198,6 +198,7 @@ impl<'a> Ledger<'a> {
                 .plan(batch)
                 .and_then(|plan| plan.source.clone())
                 .or_else(|| before.and_then(|before| before.source.clone())),
+            in_quarantine: before.and_then(CommitRecord::quarantined),
             committed_at: committed_at(&facts),
             facts,
         })

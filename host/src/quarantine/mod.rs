@@ -19,6 +19,7 @@ mod row;
 mod tests;
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use deltalake::kernel::{Action, Add};
 use deltalake::protocol::{DeltaOperation, SaveMode};
@@ -40,6 +41,9 @@ const KIND: Kind = Kind {
     always: &["app_id", "batch_id", "attempt", "_start_lsn", "code", "state"],
 };
 
+/// What the `userMetadata` of a commit to bronze calls the transaction id that the quarantine table had by then.
+pub const IN_METADATA: &str = "in_quarantine";
+
 /// Where the quarantine of a bronze table is.
 pub fn location_of(target: &str) -> String {
     format!("{}__quarantine", target.trim_end_matches('/'))
@@ -56,15 +60,22 @@ pub struct AttemptAt {
 
 impl AttemptAt {
     /// As the transaction id has it.
-    fn version(self) -> i64 {
+    pub fn version(self) -> i64 {
         self.batch.0 * i64::from(ATTEMPTS) + i64::from(self.attempt)
     }
 
-    fn of_version(version: i64) -> AttemptAt {
+    /// The attempt that a transaction id names.
+    pub fn of_version(version: i64) -> AttemptAt {
         AttemptAt {
             batch: BatchId(version.div_euclid(i64::from(ATTEMPTS))),
             attempt: u32::try_from(version.rem_euclid(i64::from(ATTEMPTS))).unwrap_or(0),
         }
+    }
+}
+
+impl fmt::Display for AttemptAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "attempt {} at batch {}", self.attempt, self.batch)
     }
 }
 
@@ -128,10 +139,15 @@ impl QuarantineTable {
         self.log.name()
     }
 
+    /// The newest attempt that has rows, as of the last look at the table.
+    pub fn known(&self) -> Option<AttemptAt> {
+        recorded(&self.log, &self.app_id)
+    }
+
     /// The newest attempt that has rows, as of now.
     pub async fn newest(&mut self) -> Result<Option<AttemptAt>, LakeError> {
         self.log.refresh().await?;
-        Ok(recorded(&self.log, &self.app_id))
+        Ok(self.known())
     }
 
     /// The version of the table as of the last look at it.

@@ -276,7 +276,8 @@ impl OpenTable {
         facts: FactsRow,
         timing: Timing,
     ) -> Result<FactsRow, StreamError> {
-        let metadata = self.user_metadata(planned, &facts);
+        let in_quarantine = self.quarantine.lock().await.known();
+        let metadata = self.user_metadata(planned, &facts, in_quarantine);
         let committing = Instant::now();
         let outcome = self
             .bronze

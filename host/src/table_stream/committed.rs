@@ -11,6 +11,7 @@ use crate::failpoint;
 use crate::identity::BatchId;
 use crate::lake::BronzeTable;
 use crate::lsn::UtcMicros;
+use crate::quarantine::{AttemptAt, IN_METADATA};
 use crate::report::Event;
 
 use super::StreamError;
@@ -84,6 +85,7 @@ impl OpenTable {
         events.extend(self.chain_event(planned, number(facts.rows)));
         let source = planned.source.clone().or_else(|| Some(self.seen_source.clone()));
         let newest_event = self.next_event + i64::try_from(events.len()).unwrap_or(0);
+        let in_quarantine = self.quarantine.get_mut().known();
         let record = Arc::new(CommitRecord {
             format: crate::checkpoint::FORMAT,
             batch_id: planned.batch_id,
@@ -95,6 +97,7 @@ impl OpenTable {
             last_event: newest_event.checked_sub(1).filter(|newest| *newest >= 0),
             events,
             source: source.clone(),
+            in_quarantine: in_quarantine.map(AttemptAt::version),
             facts,
             committed_at: UtcMicros::now(),
         });
@@ -166,6 +169,13 @@ pub(super) async fn find(bronze: &BronzeTable, planned: &PlannedBatch) -> Result
         delta_version: Some(version),
         ..facts
     }))
+}
+
+/// The newest attempt that had rows in quarantine when bronze got the batch, as its commit says.
+pub(super) async fn told_of_quarantine(bronze: &BronzeTable, batch: BatchId) -> Result<Option<AttemptAt>, StreamError> {
+    let commit = bronze.find(batch).await?.and_then(|found| found.commit);
+    let told = commit.and_then(|(_, metadata)| metadata[IN_METADATA].as_i64());
+    Ok(told.map(AttemptAt::of_version))
 }
 
 /// Whether the newest batch of bronze is what the checkpoint says of it, by its plan or by its record.

@@ -7,6 +7,7 @@ use crate::error::{Classify, ErrorKind};
 use crate::identity::{AppId, BatchId};
 use crate::lake::LakeError;
 use crate::lsn::Lsn;
+use crate::quarantine::AttemptAt;
 use crate::source::SourceError;
 use crate::transform::TransformError;
 
@@ -72,6 +73,23 @@ pub enum StreamError {
         app_id: AppId,
         /// The batch.
         batch: BatchId,
+    },
+    /// The quarantine table lacks rows that batches put there.
+    #[error(
+        "{table} {there}, and {recorded} of app_id {app_id} has put rows there, as the checkpoint or bronze says: the table was \
+         deleted, replaced or restored to an older version, or its transaction ids expired. its rows are changes that bronze \
+         lacks, and nothing else says which. restore the table; without a backup, `sluice doctor` says what is lost, and records \
+         that you accept it (nothing was read)"
+    )]
+    QuarantineBehind {
+        /// The table.
+        table: String,
+        /// The stream.
+        app_id: AppId,
+        /// The newest attempt that had rows there.
+        recorded: AttemptAt,
+        /// What the table has.
+        there: String,
     },
     /// The same attempt at a batch would put other rows into quarantine than it did.
     #[error(
@@ -156,7 +174,8 @@ impl Classify for StreamError {
             StreamError::State(error) => error.kind(),
             StreamError::TakenOver { .. }
             | StreamError::FactsUnnumbered { .. }
-            | StreamError::QuarantineAhead { .. } => ErrorKind::State,
+            | StreamError::QuarantineAhead { .. }
+            | StreamError::QuarantineBehind { .. } => ErrorKind::State,
             StreamError::QuarantineDiffers { .. } => ErrorKind::ComponentRefused,
             StreamError::TransformChanged { .. }
             | StreamError::PluginsChanged { .. }

@@ -20,6 +20,7 @@ mod open;
 mod position;
 mod publish;
 mod quarantine;
+mod quarantine_kept;
 mod record;
 mod reload;
 mod replaced;
@@ -59,6 +60,7 @@ pub use error::StreamError;
 use open::OpenTable;
 pub(crate) use open::{recorded_position, specs};
 use position::Next;
+pub(crate) use quarantine_kept::{expect_kept, recorded_in_quarantine};
 pub(crate) use standing::{Open, Standing, standing};
 pub use takeover::Hosts;
 

@@ -29,6 +29,7 @@ use super::omitted::Omitted;
 use super::position::{Bearings, FirstChange, Next};
 use super::publish::{Committed, Publisher};
 use super::quarantine::Quarantine;
+use super::quarantine_kept::by_record_or_bronze;
 use super::reload::PluginRefused;
 use super::{Shared, StreamError, millis, takeover};
 
@@ -185,6 +186,8 @@ impl OpenTable {
             (checkpoint, state, resume)
         };
         let last = state.last_committed;
+        let in_quarantine = by_record_or_bronze(&bronze, last.as_ref(), &resume).await?;
+        quarantine.expect_kept(in_quarantine).await?;
         let recorded = last.as_ref().and_then(CommitRecord::position);
         if let Some(seen) = last.as_ref().and_then(|record| record.source.as_ref()) {
             Arc::make_mut(&mut source).remember(&seen.begins);

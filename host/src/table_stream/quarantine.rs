@@ -12,6 +12,7 @@ use crate::transform::{Chain, TransformError};
 
 use super::StreamError;
 use super::open::{OpenTable, blocking};
+use super::quarantine_kept::expect_kept;
 use super::tally::Tally;
 
 /// How many rows of a batch may go into quarantine.
@@ -84,6 +85,8 @@ pub(super) struct Quarantine {
     table: Option<QuarantineTable>,
     /// The newest attempt that has rows.
     newest: Option<AttemptAt>,
+    /// The newest attempt that had rows by what is recorded of batches.
+    recorded: Option<AttemptAt>,
     /// The rows of the stream in the version `seen` of the table. They are read again only when somebody else moved it on.
     rows: Vec<QuarantineRow>,
     seen: Option<u64>,
@@ -101,12 +104,35 @@ impl Quarantine {
             app_id: settings.app_id.clone(),
             fencing: 0,
             newest: None,
+            recorded: None,
             rows: Vec::new(),
             seen: None,
             open: 0,
         };
         quarantine.look().await?;
         Ok(quarantine)
+    }
+
+    /// Fails when the table lacks what batches put there by what is recorded of them. Before anything is written to it: an
+    /// empty table in place of one that was lost would look like one without rows.
+    pub(super) async fn expect_kept(&mut self, recorded: Option<AttemptAt>) -> Result<(), StreamError> {
+        if recorded > self.newest {
+            // The record was read after the table, and the owner before may have written both between.
+            if self.table.is_none() {
+                self.table = QuarantineTable::open(&self.location, &self.app_id).await?;
+            }
+            self.look().await?;
+        }
+        let there = self.table.as_ref().map(|_| self.newest);
+        expect_kept(&self.location, &self.app_id, recorded, there)?;
+        self.recorded = recorded;
+        Ok(())
+    }
+
+    /// The newest attempt that has rows as far as this process saw them there, or knows of them.
+    pub(super) fn known(&self) -> Option<AttemptAt> {
+        let there = self.table.as_ref().and_then(QuarantineTable::known);
+        there.max(self.recorded)
     }
 
     /// The stream is this process's, under this number. Where the process before may only sleep, it has to find the number

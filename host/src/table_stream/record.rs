@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::checkpoint::PlannedBatch;
 use crate::facts::FactsRow;
 use crate::lsn::{Offset, UtcMicros};
+use crate::quarantine::{AttemptAt, IN_METADATA};
 use crate::source::{Poll, ReadStats, TablePoll};
 
 use super::millis;
@@ -125,8 +126,14 @@ impl OpenTable {
         }
     }
 
-    /// What the Delta commit says of itself: the batch's facts, so that they can be written again from it, and its plan.
-    pub(super) fn user_metadata(&self, planned: &PlannedBatch, facts: &FactsRow) -> serde_json::Value {
+    /// What the Delta commit says of itself: the batch's facts, so that they can be written again from it, its plan, and the
+    /// newest attempt that has rows in quarantine.
+    pub(super) fn user_metadata(
+        &self,
+        planned: &PlannedBatch,
+        facts: &FactsRow,
+        in_quarantine: Option<AttemptAt>,
+    ) -> serde_json::Value {
         let mut metadata = facts.to_metadata();
         // Known after the commit only.
         metadata.remove("commit_ms");
@@ -147,6 +154,7 @@ impl OpenTable {
             ("transform", planned.provenance.clone()),
         ];
         metadata.extend(plan.map(|(name, value)| (name.to_owned(), value)));
+        metadata.extend(in_quarantine.map(|newest| (IN_METADATA.to_owned(), json!(newest.version()))));
         metadata.into()
     }
 }

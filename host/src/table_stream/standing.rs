@@ -7,6 +7,7 @@ use crate::config::{OwnershipSettings, TableSettings};
 use crate::identity::BatchId;
 use crate::lake::BronzeTable;
 use crate::lsn::Offset;
+use crate::quarantine::{AttemptAt, QuarantineTable, location_of};
 use crate::shape::TableShape;
 use crate::source::TableSource;
 use crate::transform::Chain;
@@ -14,6 +15,7 @@ use crate::transform::Chain;
 use super::StreamError;
 use super::course::{Course, Left, Ran, course};
 use super::open::{blocking, bronze_spec, identity};
+use super::quarantine_kept::{by_record, expect_kept};
 
 /// What a run would go on from.
 #[derive(Debug, PartialEq)]
@@ -46,6 +48,8 @@ struct Seen {
     state: CheckpointState,
     /// The newest batch of bronze, where the table is there.
     bronze: Option<Option<BatchId>>,
+    /// The newest attempt that has rows in quarantine, where the table is there.
+    quarantine: Option<Option<AttemptAt>>,
     /// The process that runs the table.
     owner: Option<String>,
     /// Whether a run settles with the owners before.
@@ -56,7 +60,7 @@ struct Seen {
 ///
 /// # Errors
 /// What a run would stop at: a checkpoint of another stream, one that is damaged, a changed chain, a bronze table that
-/// does not fit, or has other batches than the checkpoint says.
+/// does not fit, or has other batches than the checkpoint says, a quarantine table that lacks rows.
 pub(crate) async fn standing(
     settings: &TableSettings,
     ownership: &OwnershipSettings,
@@ -92,6 +96,10 @@ pub(crate) async fn standing(
         }),
         (None, Ok(Resume::Fresh | Resume::Continue { .. })) => None,
     };
+    // The record was read before the table, which had the rows first.
+    let place = location_of(&settings.target.display().to_string());
+    let recorded = by_record(seen.state.last_committed.as_ref());
+    expect_kept(&place, &settings.app_id, recorded, seen.quarantine)?;
     let planned = seen.state.open.as_ref();
     let left = match (&open, planned) {
         // A run records it first, and looks at the chain after that.
@@ -133,6 +141,7 @@ async fn see(
     let state = blocking(move || reading.latest()).await?;
     let target = settings.target.display().to_string();
     let bronze = BronzeTable::look(&target, &bronze_spec(settings, shape, chain)).await?;
+    let quarantine = QuarantineTable::open(&location_of(&target), &settings.app_id).await?;
     let reader = reader.clone();
     let (running, owner, configured) = blocking(move || {
         let (running, owner) = (reader.running()?, reader.owner()?);
@@ -145,6 +154,7 @@ async fn see(
     Ok(Seen {
         state,
         bronze,
+        quarantine: quarantine.as_ref().map(QuarantineTable::known),
         owner: match running {
             Running::By(owner) => Some(owner),
             Running::Nobody | Running::RanOut(_) | Running::Unseen(_) => None,

@@ -322,6 +322,7 @@ fn closed(
         last_event: last.and_then(|record| record.last_event),
         events: Vec::new(),
         source: last.and_then(|record| record.source.clone()),
+        in_quarantine: last.and_then(CommitRecord::quarantined),
         facts,
         committed_at: now,
     }
