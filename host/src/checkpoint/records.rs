@@ -291,6 +291,15 @@ pub const CLOSED: u32 = ATTEMPTS;
 /// How the `detail` of its facts row begins.
 pub const CLOSED_DETAIL: &str = "closed: ";
 
+/// How the `detail` of the facts row of a retry of quarantine begins.
+pub const RETRY_DETAIL: &str = "a retry of quarantine";
+
+/// The same of one that was interrupted: nothing was read again, and no event tells of it.
+pub const RETRY_INTERRUPTED: &str = "a retry of quarantine that was interrupted";
+
+/// The event of a retry of quarantine.
+pub const RETRY_EVENT: &str = "quarantine_retried";
+
 /// The end of a batch that was closed where the stream began.
 pub const BEFORE_THE_FIRST: Offset = Offset {
     lsn: Lsn([0; 10]),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::evidence::{Evidence, events_id, facts_id};
+use super::evidence::{Evidence, facts_id};
 use super::subject::Subject;
 use crate::checkpoint::{BEFORE_THE_FIRST, CLOSED, CLOSED_DETAIL, CommitRecord, FORMAT, KEPT, PlannedBatch};
 use crate::facts::FactsRow;
@@ -315,89 +315,6 @@ impl<'a> Ledger<'a> {
             return CLOSED;
         }
         in_bronze.or_else(planned).or_else(told).unwrap_or(0)
-    }
-
-    /// The events that came with a batch, and the newest event's number then.
-    fn events_of(
-        &self,
-        batch: i64,
-        facts: &FactsRow,
-        end: Offset,
-        chain: &str,
-        before: Option<&CommitRecord>,
-    ) -> (Option<i64>, Vec<FactsRow>) {
-        let rows: &[FactsRow] = self.evidence.rows.as_ref().map_or(&[], |rows| &rows.events);
-        let moved = self.end_of(batch - 1).is_none_or(|before| before.lsn != end.lsn);
-        let events: Vec<FactsRow> = if Some(batch) <= self.by_facts {
-            let here = rows.iter().filter(|row| moved && row.end_lsn == Some(end.lsn));
-            here.cloned().collect()
-        } else {
-            let planned = self.plan(batch).map(|plan| plan.events.clone()).unwrap_or_default();
-            let of_chain = self.chain_event(batch, facts, chain, before);
-            planned.into_iter().chain(of_chain).collect()
-        };
-        let count = |rows: usize| i64::try_from(rows).unwrap_or(0);
-        let newest = match before {
-            Some(before) => before.last_event.unwrap_or(-1) + count(events.len()),
-            None if batch == 0 => count(events.len()) - 1,
-            None => match self.evidence.recorded.get(&events_id(self.subject)).copied() {
-                Some(newest) if Some(batch) <= self.by_facts => {
-                    newest - count(rows.iter().filter(|row| row.end_lsn > Some(end.lsn)).count())
-                }
-                Some(newest) => newest + count(events.len()),
-                // Nobody counted them: each chain that is not the one before it was an event.
-                None => self.chains_up_to(batch) - 1,
-            },
-        };
-        (Some(newest).filter(|newest| *newest >= 0), events)
-    }
-
-    /// How often a batch up to this one ran another chain than the one before it.
-    fn chains_up_to(&self, batch: i64) -> i64 {
-        let mut last = None;
-        let mut changes = 0;
-        for chain in (0..=batch).filter_map(|batch| self.facts_of(batch).as_ref().and_then(chain_of)) {
-            changes += i64::from(last.as_ref() != Some(&chain));
-            last = Some(chain);
-        }
-        changes
-    }
-
-    /// The event of a chain that a batch was the first to run, when the facts table does not have it yet.
-    pub(super) fn chain_event(
-        &self,
-        batch: i64,
-        facts: &FactsRow,
-        chain: &str,
-        before: Option<&CommitRecord>,
-    ) -> Option<FactsRow> {
-        let last = match before {
-            Some(before) => Some(before.chain.clone()),
-            None => self.facts_of(batch - 1).as_ref().and_then(chain_of),
-        };
-        let event = match last {
-            Some(last) if last == chain => return None,
-            Some(_) => "transform_changed",
-            None if batch == 0 => "transform_set",
-            None => return None,
-        };
-        let first = self.plan(batch).map(|plan| plan.first_lsn).or(facts.min_lsn);
-        Some(FactsRow {
-            app_id: facts.app_id.clone(),
-            event: Some(event.to_owned()),
-            min_lsn: first,
-            end_lsn: facts.end_lsn,
-            end_commit_ts: facts.end_commit_ts,
-            detail: Some(format!(
-                "from {} on, which begins a batch of {} rows",
-                first.or(facts.end_lsn).map(|lsn| lsn.to_string()).unwrap_or_default(),
-                facts.rows.unwrap_or(0)
-            )),
-            target: facts.target.clone(),
-            transform: facts.transform.clone(),
-            host: facts.host.clone(),
-            ..FactsRow::default()
-        })
     }
 }
 

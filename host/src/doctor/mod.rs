@@ -12,6 +12,7 @@
 mod checkpoint_files;
 mod delta_files;
 mod drill;
+mod events;
 mod evidence;
 mod finding;
 mod judge;

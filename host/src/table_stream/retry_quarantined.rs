@@ -14,7 +14,7 @@ use arrow::datatypes::{DataType, Int32Type};
 use tokio::sync::mpsc;
 
 use crate::batch::{Chunk, CommitTimes};
-use crate::checkpoint::{PlannedBatch, Retry};
+use crate::checkpoint::{PlannedBatch, RETRY_DETAIL, RETRY_EVENT, RETRY_INTERRUPTED, Retry};
 use crate::facts::FactsRow;
 use crate::failpoint::{self, planted};
 use crate::identity::BatchId;
@@ -147,7 +147,7 @@ impl OpenTable {
         let batches: Vec<String> = batches.iter().map(i64::to_string).collect();
         let event = FactsRow {
             app_id: self.settings.app_id.0.clone(),
-            event: Some("quarantine_retried".to_owned()),
+            event: Some(RETRY_EVENT.to_owned()),
             end_lsn: Some(position.lsn),
             end_commit_ts: Some(position.commit_ts),
             detail: Some(format!(
@@ -242,8 +242,7 @@ impl OpenTable {
             // They were counted when they went into quarantine.
             rows_quarantined: Some(0),
             detail: Some(format!(
-                "a retry of quarantine: {done} rows are out of it, {still_open} still cannot be transformed, {missing} were not \
-                 there"
+                "{RETRY_DETAIL}: {done} rows are out of it, {still_open} still cannot be transformed, {missing} were not there"
             )),
             ..facts
         };
@@ -333,7 +332,7 @@ impl OpenTable {
         };
         let (tally, stats) = (Tally::default(), ReadStats::default());
         let facts = FactsRow {
-            detail: Some("a retry of quarantine that was interrupted".to_owned()),
+            detail: Some(RETRY_INTERRUPTED.to_owned()),
             ..self.facts_row(&planned, &tally, stats, Seen::default(), Timing::start())
         };
         self.finish(&planned, facts, None, true).await

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{batches, count, found};
 use crate::checkpoint::CommitRecord;
+use crate::doctor::events::{retry_event, tells_of_retry};
 use crate::doctor::finding::{Code, Finding, Severity, Step};
 use crate::doctor::ledger::{Ledger, chain_of};
 use crate::facts::{FactsEntry, FactsKey, FactsRow};
@@ -208,9 +209,13 @@ fn entries(ledger: &Ledger<'_>, newest: i64) -> (Vec<FactsEntry>, Vec<i64>) {
         let chain = chain_of(&facts);
         match kept {
             Some(record) => events.extend(record.events.iter().cloned()),
-            // Older than what is kept: a chain that comes for the first time tells its event.
-            None if chain.is_some() && chain != last_chain => events.extend(event_of(&facts, last_chain.is_some())),
-            None => {}
+            // Older than what is kept: a retry of quarantine tells its event, and so does a chain that comes for the first time.
+            None => {
+                events.extend(tells_of_retry(&facts).then(|| retry_event(&facts)));
+                if chain.is_some() && chain != last_chain {
+                    events.extend(event_of(&facts, last_chain.is_some()));
+                }
+            }
         }
         last_chain = chain.or(last_chain);
         entries.push(FactsEntry {
