@@ -5,7 +5,7 @@ use clap::Args;
 use super::out::{complain, say};
 use super::{ConfigArgs, Failure};
 use crate::config::Settings;
-use crate::doctor::{Doctor, Examination, Finding, RepairError, Repaired, Severity, Subject, repair};
+use crate::doctor::{Doctor, Examination, Finding, Loss, RepairError, Repaired, Severity, Subject, repair};
 use crate::error::{ErrorKind, chain};
 use crate::lsn::UtcMicros;
 
@@ -19,6 +19,10 @@ pub(super) struct DoctorArgs {
     /// Put right what can be put right, after a backup. Nothing is deleted. Not while a process runs the table.
     #[arg(long)]
     repair: bool,
+    /// With --repair: accept that rows of a quarantine table are lost which is gone or was set back, and note that in it. The
+    /// findings say which.
+    #[arg(long, requires = "repair")]
+    accept_loss: bool,
     /// Print one JSON object a line (docs/reference/json.md).
     #[arg(long)]
     pub(super) json: bool,
@@ -29,13 +33,17 @@ pub(super) async fn run(args: DoctorArgs) -> Result<(), Failure> {
     settings.select(&args.config.tables)?;
     let mut doctor = Doctor::default();
     let mut ill: Vec<String> = Vec::new();
+    let loss = match args.accept_loss {
+        true => Loss::Accepted,
+        false => Loss::Refused,
+    };
     for table in &settings.tables {
         let subject = Subject::of(&settings, table);
         let seen = doctor.examine(&subject).await;
         show(&seen, args.json);
         let seen = match args.repair {
             false => Some(seen),
-            true => match repair(&subject).await {
+            true => match repair(&subject, loss).await {
                 Ok(repaired) => {
                     show_repaired(&seen, &repaired, args.json);
                     Some(repaired.after)
@@ -163,10 +171,12 @@ fn headline(seen: &Examination) -> String {
 fn show_finding(finding: &Finding) {
     say!("\n  {} | {}", finding.severity, finding.code);
     say!("  {}", shortened(&finding.place).display());
+    let accepted = finding.on_accepted_loss.as_ref();
     for (label, text) in [
         ("wrong:  ", Some(finding.what.as_str())),
         ("means:  ", Some(&finding.means)),
         ("repair: ", finding.repair.as_ref().map(|repair| repair.words.as_str())),
+        ("accept: ", accepted.map(|repair| repair.words.as_str())),
         (
             "do:     ",
             Some(finding.advice.as_str()).filter(|advice| *advice != "nothing"),

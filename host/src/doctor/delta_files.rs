@@ -46,6 +46,8 @@ pub(super) struct LogEntry {
     pub(super) rows: i64,
     /// Whether it added or removed rows.
     pub(super) changes_data: bool,
+    /// Whether it took files out of the table.
+    pub(super) removes: bool,
     pub(super) files: Vec<String>,
 }
 
@@ -283,6 +285,7 @@ fn parse(bytes: &[u8]) -> Result<LogEntry, String> {
                 .configuration
                 .contains_key("delta.setTransactionRetentionDuration");
         }
+        entry.removes |= line.remove.is_some();
         for file in line.add.iter().chain(&line.remove) {
             entry.changes_data |= file.data_change;
         }

@@ -1,4 +1,4 @@
-//! Everything that one table left: checkpoint, bronze, facts and control, read once.
+//! Everything that one table left: checkpoint, bronze, facts, control and quarantine, read once.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,9 @@ use super::finding::{Code, Finding, Severity};
 use super::subject::Subject;
 use crate::error::chain;
 use crate::facts::{FactsRows, read_facts};
+use crate::identity::AppId;
+use crate::lake::LakeError;
+use crate::quarantine::{AttemptAt, QuarantineRow, QuarantineTable};
 use crate::verdict::{ControlRow, ControlTable};
 
 /// What one table left.
@@ -27,8 +30,20 @@ pub(super) struct Evidence {
     pub(super) verdict: Option<Option<ControlRow>>,
     /// The stream's transaction ids in bronze and facts.
     pub(super) recorded: HashMap<String, i64>,
+    pub(super) quarantine: Quarantined,
     /// What the system did not let us read.
     pub(super) unreadable: Vec<(Part, Finding)>,
+}
+
+/// The quarantine table, and what it has of the stream.
+#[derive(Debug, Default)]
+pub(super) struct Quarantined {
+    pub(super) table: DeltaFiles,
+    /// The newest attempt that has rows, and the highest fencing number.
+    pub(super) newest: Option<AttemptAt>,
+    pub(super) owner: Option<i64>,
+    /// The rows; `None` when they cannot be read.
+    pub(super) rows: Option<Vec<QuarantineRow>>,
 }
 
 /// What a table leaves.
@@ -38,6 +53,7 @@ pub(super) enum Part {
     Bronze,
     Facts,
     Control,
+    Quarantine,
 }
 
 /// What tables share: facts and control are read once for all of them.
@@ -77,7 +93,7 @@ impl Shared {
     }
 }
 
-fn told<T>(read: Result<T, crate::lake::LakeError>) -> Read<T> {
+fn told<T>(read: Result<T, LakeError>) -> Read<T> {
     read.map(Arc::new).map_err(|error| chain(&error))
 }
 
@@ -134,7 +150,34 @@ impl Evidence {
         found
             .look_up(Part::Bronze, &table, vec![app_id.clone(), owner_id(subject)])
             .await;
+        found.look_into_quarantine(subject).await;
         found
+    }
+
+    async fn look_into_quarantine(&mut self, subject: &Subject) {
+        let place = subject.quarantine();
+        match DeltaFiles::read(&place).await {
+            Ok(table) => self.quarantine.table = table,
+            Err(error) => return self.cannot_read(Part::Quarantine, &place, &chain(&error)),
+        }
+        if !self.quarantine.table.exists {
+            return;
+        }
+        let (rows, owner) = (quarantine_id(subject), owner_id(subject));
+        match self.quarantine.table.recorded(&[rows.clone(), owner.clone()]).await {
+            Ok(recorded) => {
+                self.quarantine.newest = recorded.get(&rows).copied().map(AttemptAt::of_version);
+                self.quarantine.owner = recorded.get(&owner).copied();
+            }
+            Err(error) => return self.cannot_read(Part::Quarantine, &place, &chain(&error)),
+        }
+        match rows_in(&place, &subject.app_id).await {
+            Ok(rows) => self.quarantine.rows = Some(rows),
+            Err(error) if looks_whole(&self.quarantine.table) => {
+                self.cannot_read(Part::Quarantine, &place, &chain(&error));
+            }
+            Err(_) => {}
+        }
     }
 
     async fn look_up(&mut self, part: Part, table: &DeltaFiles, ids: Vec<String>) {
@@ -161,8 +204,16 @@ impl Evidence {
             means: "what it holds is not known, so nothing can be said of it; run would stop here as well".to_owned(),
             advice: "check permissions and the disk, then run the doctor again".to_owned(),
             repair: None,
+            on_accepted_loss: None,
         };
         self.unreadable.push((part, finding));
+    }
+}
+
+async fn rows_in(quarantine: &Path, app_id: &AppId) -> Result<Vec<QuarantineRow>, LakeError> {
+    match QuarantineTable::open(&quarantine.display().to_string(), app_id).await? {
+        Some(table) => table.rows().await,
+        None => Ok(Vec::new()),
     }
 }
 
@@ -177,6 +228,10 @@ pub(super) fn facts_id(subject: &Subject) -> String {
 
 pub(super) fn events_id(subject: &Subject) -> String {
     format!("{}#events", subject.app_id)
+}
+
+pub(super) fn quarantine_id(subject: &Subject) -> String {
+    format!("{}#quarantine", subject.app_id)
 }
 
 pub(super) fn owner_id(subject: &Subject) -> String {

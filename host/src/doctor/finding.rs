@@ -1,5 +1,6 @@
 //! What the doctor says: a finding with its code, how bad it is, and what would mend it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -9,6 +10,7 @@ use crate::checkpoint::CommitRecord;
 use crate::facts::FactsEntry;
 use crate::identity::{AppId, BatchId, CaptureInstance};
 use crate::lsn::{Offset, UtcMicros};
+use crate::quarantine::{AttemptAt, QuarantineRow};
 
 /// Who has to do something about a finding, if anybody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -149,6 +151,16 @@ codes! {
     VerdictBehind = "verdict-behind",
     /// The verdict says more than is there.
     VerdictAhead = "verdict-ahead",
+    /// The quarantine table is gone, and batches put rows there.
+    QuarantineMissing = "quarantine-missing",
+    /// The quarantine table ends before what batches put there.
+    QuarantineBehind = "quarantine-behind",
+    /// The quarantine table has rows of a batch that nothing else knows.
+    QuarantineAhead = "quarantine-ahead",
+    /// Rows in quarantine count that are of no attempt that was recorded.
+    QuarantineNotVoid = "quarantine-not-void",
+    /// Quarantine has another number of rows of a batch than its facts.
+    QuarantineRowCount = "quarantine-row-count",
 }
 
 impl Code {
@@ -236,6 +248,8 @@ pub struct Finding {
     pub advice: String,
     /// What `--repair` would do.
     pub repair: Option<Repair>,
+    /// What it would do besides if somebody accepted that what is gone is lost.
+    pub on_accepted_loss: Option<Repair>,
 }
 
 /// What `--repair` does about a finding.
@@ -261,6 +275,10 @@ pub(super) enum Step {
     WriteCommit(Box<CommitRecord>),
     /// Append rows to the facts table, as one commit.
     WriteFacts(Vec<FactsEntry>),
+    /// Say in the quarantine table that attempts count for nothing, under the owner's number.
+    VoidAttempts(BTreeSet<AttemptAt>, i64),
+    /// Say in the quarantine table that rows of batches are lost, and that it goes up to an attempt, under the owner's number.
+    AcceptLoss(Vec<QuarantineRow>, AttemptAt, i64),
 }
 
 /// What was found about one table.

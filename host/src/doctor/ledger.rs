@@ -13,6 +13,7 @@ use crate::checkpoint::{BEFORE_THE_FIRST, CLOSED, CLOSED_DETAIL, CommitRecord, F
 use crate::facts::FactsRow;
 use crate::identity::BatchId;
 use crate::lsn::{Offset, UtcMicros};
+use crate::quarantine::{AttemptAt, IN_METADATA};
 use crate::transform::digest_of;
 
 /// A batch as bronze's commit tells it.
@@ -24,6 +25,8 @@ pub(super) struct BronzeBatch {
     pub(super) start: Option<Option<Offset>>,
     pub(super) end: Option<Offset>,
     pub(super) provenance: Value,
+    /// The newest attempt that had rows in quarantine by then.
+    pub(super) in_quarantine: Option<AttemptAt>,
     pub(super) facts: Option<FactsRow>,
 }
 
@@ -184,10 +187,12 @@ impl<'a> Ledger<'a> {
             .or_else(closed)
             .ok_or_else(|| format!("the transforms of batch {batch} cannot be read"))?;
         let (last_event, events) = self.events_of(batch, &facts, end, &chain, before);
+        let attempt = self.attempt_of(batch, &facts, end);
+        let in_quarantine = self.quarantined_up_to(batch, attempt, &facts, before);
         Ok(CommitRecord {
             format: FORMAT,
             batch_id: BatchId(batch),
-            attempt: self.attempt_of(batch, &facts, end),
+            attempt,
             delta_version: facts.delta_version,
             last_with_rows: self.with_rows_up_to(batch, &facts, before),
             end,
@@ -198,7 +203,7 @@ impl<'a> Ledger<'a> {
                 .plan(batch)
                 .and_then(|plan| plan.source.clone())
                 .or_else(|| before.and_then(|before| before.source.clone())),
-            in_quarantine: before.and_then(CommitRecord::quarantined),
+            in_quarantine: in_quarantine.map(AttemptAt::version),
             committed_at: committed_at(&facts),
             facts,
         })
@@ -289,6 +294,62 @@ impl<'a> Ledger<'a> {
             .or_else(|| in_log().map(BatchId))
     }
 
+    /// The newest attempt that had rows in quarantine when a batch was recorded. The table itself says it of the newest batch
+    /// with rows there; of earlier ones it is at least what is told of them.
+    fn quarantined_up_to(
+        &self,
+        batch: i64,
+        attempt: u32,
+        facts: &FactsRow,
+        before: Option<&CommitRecord>,
+    ) -> Option<AttemptAt> {
+        let recorded = before.and_then(CommitRecord::quarantined).map(AttemptAt::of_version);
+        let told = recorded.or_else(|| self.told_in_facts(batch - 1));
+        // Whoever closed the batch did not look.
+        if attempt == CLOSED {
+            return told;
+        }
+        let own = (facts.rows_quarantined > Some(0)).then_some(AttemptAt {
+            batch: BatchId(batch),
+            attempt,
+        });
+        let in_bronze = self.bronze.get(&batch).and_then(|found| found.in_quarantine);
+        let there = self.evidence.quarantine.newest.filter(|newest| newest.batch.0 <= batch);
+        told.max(own).max(in_bronze).max(there)
+    }
+
+    /// The newest attempt up to a batch that put rows into quarantine, by the facts table.
+    fn told_in_facts(&self, up_to: i64) -> Option<AttemptAt> {
+        let rows = self.evidence.rows.as_ref()?;
+        let puts_aside = |row: &FactsRow| row.rows_quarantined > Some(0);
+        // Above the number that the facts table has for the stream, rows are somebody else's.
+        let up_to = up_to.min(self.by_facts.unwrap_or(up_to));
+        let mut told = rows.batches.range(..=up_to).rev();
+        let (batch, _) = told.find(|(_, found)| found.iter().any(puts_aside))?;
+        Some(AttemptAt {
+            batch: BatchId(*batch),
+            attempt: self.attempt_done(*batch).unwrap_or(0),
+        })
+    }
+
+    /// The newest attempt that has to have rows in quarantine, by whatever tells of batches that are done.
+    pub(super) fn in_quarantine(&self) -> Option<AttemptAt> {
+        let checkpoint = &self.evidence.checkpoint;
+        let records = checkpoint.commits.keys().filter_map(|batch| checkpoint.commit(*batch));
+        let by_record = records.filter_map(CommitRecord::quarantined).max();
+        let by_bronze = self.bronze.values().filter_map(|found| found.in_quarantine).max();
+        let by_facts = self.done.and_then(|done| self.told_in_facts(done));
+        by_record.map(AttemptAt::of_version).max(by_bronze).max(by_facts)
+    }
+
+    /// The attempt by which a batch is done; `None` when nothing tells of the batch.
+    pub(super) fn attempt_done(&self, batch: i64) -> Option<u32> {
+        let recorded = self.evidence.checkpoint.commit(batch).map(|commit| commit.attempt);
+        let in_bronze = || self.bronze.get(&batch)?.attempt;
+        let told = || self.facts_of(batch).map(|facts| attempt_told(&facts).unwrap_or(0));
+        recorded.or_else(in_bronze).or_else(told)
+    }
+
     fn attempt_of(&self, batch: i64, facts: &FactsRow, end: Offset) -> u32 {
         let in_bronze = self.bronze.get(&batch).and_then(|found| found.attempt);
         let planned = || {
@@ -302,20 +363,20 @@ impl<'a> Ledger<'a> {
                 .map(|plan| plan.attempt)
                 .last()
         };
-        // The detail of another attempt begins with `attempt k: `.
-        let told = || {
-            let detail = facts.detail.as_deref()?.strip_prefix("attempt ")?;
-            detail.split_once(':')?.0.parse().ok()
-        };
-        if facts
-            .detail
-            .as_deref()
-            .is_some_and(|detail| detail.starts_with(CLOSED_DETAIL))
-        {
-            return CLOSED;
+        match attempt_told(facts) {
+            Some(CLOSED) => CLOSED,
+            told => in_bronze.or_else(planned).or(told).unwrap_or(0),
         }
-        in_bronze.or_else(planned).or_else(told).unwrap_or(0)
     }
+}
+
+/// The attempt that a facts row tells of: the detail of one after the first begins with `attempt k: `.
+fn attempt_told(facts: &FactsRow) -> Option<u32> {
+    let detail = facts.detail.as_deref()?;
+    if detail.starts_with(CLOSED_DETAIL) {
+        return Some(CLOSED);
+    }
+    detail.strip_prefix("attempt ")?.split_once(':')?.0.parse().ok()
 }
 
 /// The digest of the chain that a batch ran with.
@@ -341,6 +402,9 @@ fn bronze_batch(metadata: &Value, version: i64) -> BronzeBatch {
         start: read("start").and_then(|value| serde_json::from_value(value).ok()),
         end: read("end").and_then(|value| serde_json::from_value(value).ok()),
         provenance: read("transform").unwrap_or_default(),
+        in_quarantine: read(IN_METADATA)
+            .and_then(|value| value.as_i64())
+            .map(AttemptAt::of_version),
         facts: facts.map(|facts| FactsRow {
             delta_version: Some(version),
             ..facts

@@ -1,7 +1,7 @@
 //! The doctor: reads what a table left, whatever state it is in, says what is wrong, and puts right what can be.
 //!
-//! It needs no source. [`Doctor::examine`] gathers checkpoint, bronze, facts and control (`evidence`), joins the batches that they
-//! tell of (`ledger`), and holds them against each other (`judge`). It knows what a run does with each state, and says so:
+//! It needs no source. [`Doctor::examine`] gathers checkpoint, bronze, facts, control and quarantine (`evidence`), joins the batches
+//! that they tell of (`ledger`), and holds them against each other (`judge`). It knows what a run does with each state, and says so:
 //! a finding that a run mends by itself is not one that a person has to wake up for.
 //!
 //! [`repair`] does what the findings propose, after a backup and as the owner of the stream. It never deletes, it never
@@ -24,7 +24,7 @@ mod tests;
 
 pub use drill::{DrillError, Outcome, Trial, drill};
 pub use finding::{Code, Examination, Finding, Repair, Severity};
-pub use repair::{RepairError, Repaired, repair};
+pub use repair::{Loss, RepairError, Repaired, repair};
 pub use subject::Subject;
 
 use evidence::{Evidence, Shared};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use super::finding::{Examination, Step};
+use super::finding::{Examination, Finding, Repair, Step};
 use super::subject::Subject;
 use super::{examine, examine_as_owner};
 use crate::checkpoint::{CheckpointError, CheckpointReader, CommitRecord, UNNAMED, files, lock_unowned};
@@ -12,6 +12,16 @@ use crate::error::{Classify, ErrorKind};
 use crate::facts::{FactsEntry, FactsTable};
 use crate::lake::durable::{self, Published};
 use crate::lake::{DeltaLog, LakeError, Location};
+use crate::quarantine::{AttemptAt, QuarantineRow, QuarantineTable, Written};
+
+/// What is to become of rows that cannot be brought back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// A person has to decide, so nothing is done about them.
+    Refused,
+    /// Somebody accepted that they are lost.
+    Accepted,
+}
 
 /// What a repair did.
 #[derive(Clone, Debug)]
@@ -103,9 +113,9 @@ impl From<LakeError> for RepairError {
 }
 
 /// Puts right what can be. Without a finding that can, nothing is touched at all.
-pub async fn repair(subject: &Subject) -> Result<Repaired, RepairError> {
+pub async fn repair(subject: &Subject, loss: Loss) -> Result<Repaired, RepairError> {
     let before = examine(subject).await;
-    if before.running || proposed(&before).is_empty() {
+    if before.running || proposed(&before, loss).is_empty() {
         expect_free(&before, subject)?;
         return Ok(Repaired {
             backup: None,
@@ -118,7 +128,7 @@ pub async fn repair(subject: &Subject) -> Result<Repaired, RepairError> {
     let _lock = blocking(move || own(&place, hosts.as_deref())).await?;
     // What was seen without the lock may have changed.
     let seen = examine_as_owner(subject).await;
-    let (words, steps) = in_order(&seen);
+    let (words, steps) = in_order(&seen, loss);
     let folder = subject.checkpoint.clone();
     let backup = blocking(move || back_up(&folder)).await;
     let backup = backup.map_err(|error| RepairError::NoBackup(Box::new(error)))?;
@@ -139,8 +149,14 @@ pub async fn repair(subject: &Subject) -> Result<Repaired, RepairError> {
     })
 }
 
-fn proposed(seen: &Examination) -> Vec<&Step> {
-    let repairs = seen.findings.iter().filter_map(|finding| finding.repair.as_ref());
+/// What is to be done about a finding.
+fn repair_of(finding: &Finding, loss: Loss) -> Option<&Repair> {
+    let accepted = finding.on_accepted_loss.as_ref().filter(|_| loss == Loss::Accepted);
+    finding.repair.as_ref().or(accepted)
+}
+
+fn proposed(seen: &Examination, loss: Loss) -> Vec<&Step> {
+    let repairs = seen.findings.iter().filter_map(|finding| repair_of(finding, loss));
     repairs.flat_map(|repair| &repair.steps).collect()
 }
 
@@ -164,24 +180,25 @@ fn in_use(place: &Path, owner: Option<String>, advice: &'static str) -> RepairEr
 }
 
 /// Moves first, so that a damaged file does not stand in the way of its successor; records oldest first, so that what is
-/// there at any time has no hole; facts last, as in a run. Two findings may propose the same step.
-fn in_order(seen: &Examination) -> (Vec<String>, Vec<Step>) {
+/// there at any time has no hole; quarantine and facts last, as in a run. Two findings may propose the same step.
+fn in_order(seen: &Examination, loss: Loss) -> (Vec<String>, Vec<Step>) {
     let words = seen
         .findings
         .iter()
-        .filter_map(|finding| Some(format!("{}: {}", finding.code, finding.repair.as_ref()?.words)))
+        .filter_map(|finding| Some(format!("{}: {}", finding.code, repair_of(finding, loss)?.words)))
         .collect();
-    let mut steps: Vec<Step> = proposed(seen).into_iter().cloned().collect();
+    let mut steps: Vec<Step> = proposed(seen, loss).into_iter().cloned().collect();
     steps.sort_by_key(|step| match step {
         Step::MoveAside(_) => (0, 0),
         Step::WriteCommit(record) => (1, record.batch_id.0),
-        Step::WriteFacts(_) => (2, 0),
+        Step::VoidAttempts(..) | Step::AcceptLoss(..) => (2, 0),
+        Step::WriteFacts(_) => (3, 0),
     });
     let (mut moved, mut written) = (BTreeSet::new(), BTreeSet::new());
     steps.retain(|step| match step {
         Step::MoveAside(file) => moved.insert(file.clone()),
         Step::WriteCommit(record) => written.insert(record.batch_id),
-        Step::WriteFacts(_) => true,
+        Step::WriteFacts(_) | Step::VoidAttempts(..) | Step::AcceptLoss(..) => true,
     });
     (words, steps)
 }
@@ -241,18 +258,24 @@ fn copy_into(checkpoint: &Path, backup: &Path) -> Result<(), RepairError> {
 
 /// What is about to be done, and the versions of the tables before it, for whoever wants to go back.
 async fn write_note(subject: &Subject, backup: &Path, words: &[String]) -> Result<(), RepairError> {
-    let facts = DeltaLog::open(&Location::parse(&subject.facts_table.display().to_string())?).await;
-    let version = facts.ok().flatten().map(|log| log.version());
+    let facts = version_of(&subject.facts_table).await?;
+    let quarantine = version_of(&subject.quarantine()).await?;
     let note = serde_json::json!({
         "app_id": subject.app_id,
         "checkpoint": subject.checkpoint,
         "facts_table": subject.facts_table,
-        "facts_version": version,
+        "facts_version": facts,
+        "quarantine_version": quarantine,
         "repairs": words,
     });
     let file = backup.join("repair.json");
     blocking(move || files::publish_json(&file, &note).map_err(RepairError::from)).await?;
     Ok(())
+}
+
+async fn version_of(table: &Path) -> Result<Option<u64>, RepairError> {
+    let log = DeltaLog::open(&Location::parse(&table.display().to_string())?).await;
+    Ok(log.ok().flatten().map(|log| log.version()))
 }
 
 async fn take_all(
@@ -266,6 +289,8 @@ async fn take_all(
             Step::MoveAside(file) => format!("moved {}", file.display()),
             Step::WriteCommit(record) => format!("wrote commits/{}.json", record.batch_id),
             Step::WriteFacts(entries) => format!("wrote {} facts rows", entries.len()),
+            Step::VoidAttempts(attempts, _) => format!("wrote {} rows to quarantine", attempts.len()),
+            Step::AcceptLoss(rows, ..) => format!("wrote {} rows to quarantine", rows.len()),
         };
         take(subject, backup, step).await?;
         done.push(words);
@@ -279,6 +304,11 @@ async fn take(subject: &Subject, backup: &Path, step: Step) -> Result<(), Repair
         Step::MoveAside(file) => blocking(move || move_aside(&checkpoint, &backup, &file)).await,
         Step::WriteCommit(record) => blocking(move || write_commit(&checkpoint, &record)).await,
         Step::WriteFacts(entries) => write_facts(subject, entries).await,
+        Step::VoidAttempts(attempts, fencing) => {
+            let mut table = quarantine(subject).await?;
+            table.void(&attempts, fencing).await.map_err(RepairError::from)
+        }
+        Step::AcceptLoss(rows, up_to, fencing) => accept_loss(subject, &rows, up_to, fencing).await,
     }
 }
 
@@ -327,6 +357,25 @@ async fn write_facts(subject: &Subject, entries: Vec<FactsEntry>) -> Result<(), 
     let writer = table.writer();
     let (written, flushed) = tokio::join!(writer.append(entries), writer.flush());
     written.and(flushed).map_err(RepairError::from)
+}
+
+/// The rows and the transaction id come in one commit: a table that has the one has the other.
+async fn accept_loss(
+    subject: &Subject,
+    rows: &[QuarantineRow],
+    up_to: AttemptAt,
+    fencing: i64,
+) -> Result<(), RepairError> {
+    match quarantine(subject).await?.put(up_to, rows, fencing).await? {
+        Written::Now => Ok(()),
+        Written::Before | Written::Passed(_) => Err(RepairError::Raced {
+            file: subject.quarantine(),
+        }),
+    }
+}
+
+async fn quarantine(subject: &Subject) -> Result<QuarantineTable, LakeError> {
+    QuarantineTable::open_or_create(&subject.quarantine().display().to_string(), &subject.app_id).await
 }
 
 async fn blocking<T: Send + 'static>(
@@ -386,9 +435,10 @@ mod tests {
                     Step::WriteCommit(Box::new(commit_record(3, None))),
                 ],
             }),
+            on_accepted_loss: None,
         };
         seen.findings = vec![finding.clone(), finding];
-        let (_, steps) = in_order(&seen);
+        let (_, steps) = in_order(&seen, Loss::Refused);
         assert_eq!(steps.len(), 3, "{steps:?}");
         // Somebody else wrote batch 4 meanwhile.
         let other = files::commit_file(&subject.checkpoint, crate::identity::BatchId(4));

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::{Settings, TableSettings};
 use crate::identity::{AppId, CaptureInstance};
+use crate::quarantine::location_of;
 use crate::verdict::Granularity;
 
 /// One table: names and places.
@@ -46,5 +47,10 @@ impl Subject {
             hosts: settings.ownership.hosts().map(Path::to_path_buf),
             granularity: table.granularity,
         }
+    }
+
+    /// Its quarantine table, be there one or not.
+    pub fn quarantine(&self) -> PathBuf {
+        location_of(&self.target.display().to_string()).into()
     }
 }

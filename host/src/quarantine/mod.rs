@@ -25,7 +25,7 @@ use deltalake::kernel::{Action, Add};
 use deltalake::protocol::{DeltaOperation, SaveMode};
 
 use columns::{columns, record_batch, rows_of};
-pub use row::{Change, QuarantineRow, RowState, open_rows};
+pub use row::{Change, LOST, QuarantineRow, RowState, open_rows};
 
 use crate::checkpoint::ATTEMPTS;
 use crate::failpoint;

@@ -6,7 +6,10 @@ use serde::Serialize;
 
 use super::AttemptAt;
 use crate::identity::{AppId, BatchId};
-use crate::lsn::UtcMicros;
+use crate::lsn::{Lsn, UtcMicros};
+
+/// The code of a row that stands for all that a batch put into quarantine and that is lost: somebody accepted that.
+pub const LOST: &str = "quarantine-lost";
 
 /// What a row says of its change or attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -84,6 +87,16 @@ impl QuarantineRow {
             quarantined_at: Some(now),
             state: RowState::Void,
             capture_instance: None,
+        }
+    }
+
+    /// The row that stands for the lost ones of a batch, which ended at `end`. It cannot be read again, and so it stays open.
+    pub fn lost(app_id: &AppId, at: AttemptAt, end: Option<Lsn>, now: UtcMicros) -> QuarantineRow {
+        QuarantineRow {
+            start_lsn: end.map(|end| end.to_string()),
+            code: Some(LOST.to_owned()),
+            state: RowState::Open,
+            ..QuarantineRow::void(app_id, at, now)
         }
     }
 

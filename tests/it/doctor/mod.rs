@@ -3,6 +3,7 @@
 mod drill;
 mod leases;
 mod mended;
+mod quarantined;
 mod refused;
 
 use std::collections::BTreeMap;

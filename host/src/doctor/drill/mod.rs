@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::finding::{Code, Examination, Severity};
-use super::repair::{RepairError, Repaired, repair};
+use super::repair::{Loss, RepairError, Repaired, repair};
 use super::subject::Subject;
 use super::{examine, gather};
 use crate::error::{Classify, ErrorKind, chain};
@@ -216,14 +216,14 @@ async fn attempt(damage: &Damage, copy: &Subject, before: &Examination, known: &
     let verified = match damage.outcome {
         Outcome::Refused => {
             let damaged = State::of(copy).await;
-            match repair(copy).await {
+            match repair(copy, Loss::Refused).await {
                 Ok(repaired) if repaired.backup.is_some() => {
                     Err("a repair was made, where a person has to decide".to_owned())
                 }
                 _ => refused(&damaged, &State::of(copy).await),
             }
         }
-        _ => mended(copy, before, known, repair(copy).await, damage.outcome).await,
+        _ => mended(copy, before, known, repair(copy, Loss::Refused).await, damage.outcome).await,
     };
     match verified {
         Ok(note) => {

@@ -1,6 +1,7 @@
 //! Bronze against the account of its batches, and whose commits are in its log.
 
 use super::{batches, found};
+use crate::doctor::delta_files::DeltaFiles;
 use crate::doctor::evidence::owner_id;
 use crate::doctor::finding::{Code, Finding, Severity};
 use crate::doctor::ledger::Ledger;
@@ -150,8 +151,18 @@ fn row_count(ledger: &Ledger<'_>) -> Option<Finding> {
     ))
 }
 
-fn foreign_commits(ledger: &Ledger<'_>) -> Vec<Finding> {
-    let table = &ledger.evidence.bronze;
+fn foreign_commits(ledger: &Ledger<'_>) -> Option<Finding> {
+    foreign_commit(
+        &ledger.evidence.bronze,
+        "rows of the change history were changed, added or taken away. run goes on after it, and the verdict does not know \
+         of it",
+        "if it was meant (a deletion on request, say), nothing is to do. if not, RESTORE the table to the version before it, \
+         and take write access away from everybody but sluice",
+    )
+}
+
+/// The first commit of another writer that changed rows of a table.
+pub(super) fn foreign_commit(table: &DeltaFiles, means: &str, advice: &str) -> Option<Finding> {
     let mut found_here = Vec::new();
     for (version, entry) in table.whole() {
         let operation = entry.operation.as_deref().unwrap_or("without a name");
@@ -161,23 +172,19 @@ fn foreign_commits(ledger: &Ledger<'_>) -> Vec<Finding> {
         }
         found_here.push((version, operation));
     }
-    let Some((version, operation)) = found_here.first() else {
-        return Vec::new();
-    };
+    let (version, operation) = found_here.first()?;
     let more = match found_here.len() {
         1 => String::new(),
         number => format!(" (and {} more of other writers)", number - 1),
     };
-    vec![found(
+    Some(found(
         Code::ForeignCommit,
         Severity::NeedsPerson,
         &table.folder.join("_delta_log").join(format!("{version:020}.json")),
         format!("version {version} is a {operation} that sluice did not make{more}"),
-        "rows of the change history were changed, added or taken away. run goes on after it, and the verdict does not know \
-         of it",
-        "if it was meant (a deletion on request, say), nothing is to do. if not, RESTORE the table to the version before it, \
-         and take write access away from everybody but sluice",
-    )]
+        means,
+        advice,
+    ))
 }
 
 /// Numbers that only rise, unless two owners wrote.

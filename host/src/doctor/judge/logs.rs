@@ -7,12 +7,13 @@ use crate::doctor::delta_files::{DeltaFiles, LogEntry};
 use crate::doctor::finding::{Code, Finding, Severity};
 use crate::doctor::ledger::Ledger;
 
-/// Which of a stream's three tables.
+/// Which of a stream's tables.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Which {
     Bronze,
     Facts,
     Control,
+    Quarantine,
 }
 
 impl Which {
@@ -21,6 +22,7 @@ impl Which {
             Which::Bronze => "bronze",
             Which::Facts => "the facts table",
             Which::Control => "the control table",
+            Which::Quarantine => "the quarantine table",
         }
     }
 
@@ -39,6 +41,24 @@ impl Which {
                 "without one, stop all tables that share it and move its folder away: the next run writes each verdict \
                  again from its checkpoint"
             }
+            Which::Quarantine => {
+                "without one, its rows are lost, which are changes that bronze lacks: move its folder away, and sluice \
+                 doctor says what that means and how to accept it"
+            }
+        }
+    }
+
+    /// What becomes of a table whose data files are gone.
+    fn on_lost_files(self) -> &'static str {
+        match self {
+            Which::Quarantine => {
+                "those rows, which say what bronze lacks, are lost from the table until the file is back. run stops at this \
+                 table"
+            }
+            Which::Bronze | Which::Facts | Which::Control => {
+                "those rows are lost from the table until the file is back; reading them fails. run itself only appends and \
+                 does not notice"
+            }
         }
     }
 }
@@ -48,9 +68,10 @@ pub(super) fn judge(ledger: &Ledger<'_>) -> Vec<Finding> {
     let subject = ledger.subject;
     let mut findings = Vec::new();
     for (which, table, place) in [
-        (Which::Bronze, &evidence.bronze, &subject.target),
-        (Which::Facts, &evidence.facts, &subject.facts_table),
-        (Which::Control, &evidence.control, &subject.control_table),
+        (Which::Bronze, &*evidence.bronze, &subject.target),
+        (Which::Facts, &*evidence.facts, &subject.facts_table),
+        (Which::Control, &*evidence.control, &subject.control_table),
+        (Which::Quarantine, &evidence.quarantine.table, &subject.quarantine()),
     ] {
         findings.extend(log_damage(ledger, which, table, place));
         findings.extend(file_damage(ledger, which, table, place));
@@ -114,10 +135,10 @@ fn log_damage(ledger: &Ledger<'_>, which: Which, table: &DeltaFiles, place: &Pat
 
 /// What a version of bronze brought, by the facts.
 fn lost_with(ledger: &Ledger<'_>, which: Which, version: u64) -> String {
-    let rows = match which {
-        Which::Bronze => ledger.evidence.rows.as_ref(),
-        Which::Facts | Which::Control => None,
-    };
+    if which != Which::Bronze {
+        return String::new();
+    }
+    let rows = ledger.evidence.rows.as_ref();
     let version = i64::try_from(version).ok();
     let here = rows.iter().flat_map(|rows| rows.batches.values().flatten());
     let mut here = here.filter(|row| row.delta_version.is_some() && row.delta_version == version);
@@ -181,8 +202,7 @@ fn file_damage(ledger: &Ledger<'_>, which: Which, table: &DeltaFiles, place: &Pa
                 count(files.len(), "data file", "data files"),
                 which.name(),
             ),
-            "those rows are lost from the table until the file is back; reading them fails. run itself only appends and \
-             does not notice",
+            which.on_lost_files(),
             format!(
                 "restore the file under the same name from a backup (a vacuum or a disk may have taken it); {}",
                 which.without_backup()

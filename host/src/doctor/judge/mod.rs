@@ -6,6 +6,7 @@ mod commits;
 mod control;
 mod facts;
 mod logs;
+mod quarantine;
 
 use std::path::Path;
 
@@ -35,6 +36,9 @@ pub(super) fn judge(subject: &Subject, evidence: &Evidence) -> Examination {
         findings.extend(bronze::judge(&ledger));
         findings.extend(facts::judge(&ledger));
         findings.extend(control::judge(&ledger).filter(|_| evidence.knows(Part::Control)));
+        if evidence.knows(Part::Quarantine) {
+            findings.extend(quarantine::judge(&ledger));
+        }
     }
     if running {
         findings.retain(|finding| finding.code.holds_while_running());
@@ -45,8 +49,9 @@ pub(super) fn judge(subject: &Subject, evidence: &Evidence) -> Examination {
         .map(|finding| finding.code)
         .find(|code| code.bars_repairs());
     if let Some(barred) = barred {
-        for finding in findings.iter_mut().filter(|finding| finding.repair.is_some()) {
-            finding.repair = None;
+        let mendable = |finding: &&mut Finding| finding.repair.is_some() || finding.on_accepted_loss.is_some();
+        for finding in findings.iter_mut().filter(mendable) {
+            (finding.repair, finding.on_accepted_loss) = (None, None);
             finding.advice = match barred {
                 Code::Running => "stop the process that runs this table; then --repair can mend this".to_owned(),
                 barred => format!("first settle {barred}; then --repair can mend this"),
@@ -106,6 +111,7 @@ fn found(
         means: means.into(),
         advice: advice.into(),
         repair: None,
+        on_accepted_loss: None,
     }
 }
 
@@ -113,6 +119,17 @@ impl Finding {
     fn repaired_by(self, words: impl Into<String>, steps: Vec<Step>) -> Finding {
         Finding {
             repair: Some(Repair {
+                words: words.into(),
+                steps,
+            }),
+            ..self
+        }
+    }
+
+    /// What is to be done once somebody accepts that what is gone is lost.
+    fn accepted_by(self, words: impl Into<String>, steps: Vec<Step>) -> Finding {
+        Finding {
+            on_accepted_loss: Some(Repair {
                 words: words.into(),
                 steps,
             }),
