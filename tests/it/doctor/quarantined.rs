@@ -364,3 +364,29 @@ async fn a_retry_of_which_only_bronze_tells_gets_its_event_all_the_same() {
     assert_eq!((bronze(&patient), open(&patient).len()), (vec![1, 2, 3, 4, 5], 0));
     patient.finds(0, &[]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drill_damages_quarantine_where_there_is_one() {
+    let patient = with_quarantine(3).await;
+    let before = snapshot(patient.project.path());
+    let run = patient.project.run("drill", &["--json"]);
+    assert_eq!(run.code, 0, "{}\n{}", run.stdout, run.stderr);
+    assert!(
+        before == snapshot(patient.project.path()),
+        "the drill changed the table"
+    );
+    let trials = run.of_type("drill");
+    let of_quarantine = trials
+        .iter()
+        .filter(|trial| text(trial, "damage").contains("quarantine"));
+    let ended: Vec<(&str, &str)> = of_quarantine
+        .map(|trial| (text(trial, "code"), text(trial, "outcome")))
+        .collect();
+    let wanted = [
+        "quarantine-missing",
+        "quarantine-behind",
+        "data-file-missing",
+        "log-entry-damaged",
+    ];
+    assert_eq!(ended, wanted.map(|code| (code, "refused")));
+}

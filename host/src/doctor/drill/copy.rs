@@ -7,8 +7,8 @@ use super::DrillError;
 use crate::checkpoint::{Owner, files};
 use crate::doctor::subject::Subject;
 
-/// Copies checkpoint, bronze, facts and control into a folder. The verdict is copied first and bronze last, against the
-/// order in which a run writes them, so that a copy of a running table is never ahead where it must not be.
+/// Copies checkpoint, bronze, facts, control and quarantine into a folder. The verdict is copied first, and bronze and quarantine
+/// last, against the order in which a run writes them, so that a copy of a running table is never ahead where it must not be.
 pub(super) fn copy_of(subject: &Subject, folder: &Path) -> Result<Subject, DrillError> {
     let copy = Subject {
         checkpoint: folder.join("checkpoint"),
@@ -23,6 +23,7 @@ pub(super) fn copy_of(subject: &Subject, folder: &Path) -> Result<Subject, Drill
         (&subject.facts_table, &copy.facts_table),
         (&subject.checkpoint, &copy.checkpoint),
         (&subject.target, &copy.target),
+        (&subject.quarantine(), &copy.quarantine()),
     ] {
         tree(from, to)?;
     }

@@ -1,11 +1,13 @@
-//! The damages, each with the code under which the doctor has to find it and how it has to end.
+//! The damages, each with the code under which the doctor has to find it and how it has to end. Those to quarantine, which not
+//! every table has, are in `of_quarantine`.
 
 use std::fs;
 use std::io::Result;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{Outcome, made_up};
 use crate::checkpoint::files;
+use crate::doctor::delta_files::DeltaFiles;
 use crate::doctor::evidence::Evidence;
 use crate::doctor::finding::Code;
 use crate::doctor::subject::Subject;
@@ -29,6 +31,7 @@ use Damaged::{Done, NotApplicable};
 use Outcome::{Refused, Repaired, RunMends};
 
 const NO_COMMIT: Damaged = NotApplicable("the checkpoint has no record");
+pub(super) const NO_MIDDLE: Damaged = NotApplicable("the log has no entry in the middle");
 
 macro_rules! damage {
     ($what:literal, $code:ident, $outcome:ident, $apply:expr) => {
@@ -178,9 +181,9 @@ pub(super) const DAMAGES: &[Damage] = &[
         LogEntryDamaged,
         Refused,
         |_, seen| {
-            match middle(seen) {
-                Some(version) => fs::write(entry(seen, version), "").map(|()| Done),
-                None => Ok(NotApplicable("the log has no entry in the middle")),
+            match middle(&seen.bronze) {
+                Some(version) => fs::write(entry(&seen.bronze, version), "").map(|()| Done),
+                None => Ok(NO_MIDDLE),
             }
         }
     ),
@@ -189,9 +192,9 @@ pub(super) const DAMAGES: &[Damage] = &[
         LogEntryMissing,
         Refused,
         |_, seen| {
-            match middle(seen) {
-                Some(version) => fs::remove_file(entry(seen, version)).map(|()| Done),
-                None => Ok(NotApplicable("the log has no entry in the middle")),
+            match middle(&seen.bronze) {
+                Some(version) => fs::remove_file(entry(&seen.bronze, version)).map(|()| Done),
+                None => Ok(NO_MIDDLE),
             }
         }
     ),
@@ -214,7 +217,7 @@ fn newest(seen: &Evidence) -> Option<i64> {
 }
 
 /// Files of a copy only: a link to a data file is removed, the file of the original stays.
-fn remove(file: &Path) -> Result<Damaged> {
+pub(super) fn remove(file: &Path) -> Result<Damaged> {
     fs::remove_file(file).map(|()| Done)
 }
 
@@ -252,23 +255,25 @@ fn set_bronze_back(seen: &Evidence) -> Result<Damaged> {
             "bronze's log has no entry of a batch after its checkpoint",
         ));
     };
+    cut_off(table, version)
+}
+
+/// Takes away a version and all that came after it.
+pub(super) fn cut_off(table: &DeltaFiles, version: u64) -> Result<Damaged> {
     for later in version..=table.newest().unwrap_or(version) {
-        fs::remove_file(entry(seen, later))?;
+        fs::remove_file(entry(table, later))?;
     }
     Ok(Done)
 }
 
 /// A version that is neither the first that readers need nor the newest.
-fn middle(seen: &Evidence) -> Option<u64> {
-    let table = &seen.bronze;
+pub(super) fn middle(table: &DeltaFiles) -> Option<u64> {
     let newest = table.newest()?;
     let first = table.base + 1;
     (first < newest).then(|| first + (newest - first) / 2)
 }
 
-fn entry(seen: &Evidence, version: u64) -> std::path::PathBuf {
-    seen.bronze
-        .folder
-        .join("_delta_log")
-        .join(format!("{version:020}.json"))
+/// The file of a version.
+pub(super) fn entry(table: &DeltaFiles, version: u64) -> PathBuf {
+    table.folder.join("_delta_log").join(format!("{version:020}.json"))
 }

@@ -7,6 +7,7 @@
 mod copy;
 mod damages;
 mod made_up;
+mod of_quarantine;
 mod state;
 
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use crate::error::{Classify, ErrorKind, chain};
 use crate::identity::CaptureInstance;
 use copy::copy_of;
 use damages::{DAMAGES, Damage, Damaged};
+use of_quarantine::OF_QUARANTINE;
 use state::State;
 
 /// Copies of a table that is running that are tried, until one is of one piece.
@@ -125,8 +127,12 @@ pub async fn drill(
 ) -> Result<Vec<Trial>, DrillError> {
     let (whole, before) = whole_copy(subject, folder).await?;
     let known = State::of(&whole).await;
+    let of_quarantine = match gather(&whole).await.quarantine.table.exists {
+        true => OF_QUARANTINE,
+        false => &[],
+    };
     let mut trials = Vec::new();
-    for (number, damage) in DAMAGES.iter().enumerate() {
+    for (number, damage) in DAMAGES.iter().chain(of_quarantine).enumerate() {
         if only.is_some_and(|only| only != damage.code) {
             continue;
         }

@@ -10,6 +10,7 @@ use crate::checkpoint::CommitRecord;
 use crate::doctor::gather;
 use crate::doctor::subject::Subject;
 use crate::facts::FactsRow;
+use crate::quarantine::{QuarantineRow, open_rows};
 
 /// A table by what its readers and the next run go by.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(super) struct State {
     bronze: Vec<(String, Option<i64>)>,
     facts: BTreeMap<i64, Vec<FactsRow>>,
     events: Vec<FactsRow>,
+    /// What is open in quarantine.
+    open: Vec<QuarantineRow>,
 }
 
 impl State {
@@ -31,6 +34,7 @@ impl State {
             &subject.target,
             &subject.facts_table,
             &subject.control_table,
+            &subject.quarantine(),
         ] {
             collect(folder, &mut files);
         }
@@ -50,6 +54,7 @@ impl State {
             bronze,
             facts: rows.batches,
             events: rows.events,
+            open: open_rows(&evidence.quarantine.rows.unwrap_or_default()),
         }
     }
 
@@ -57,6 +62,9 @@ impl State {
     pub(super) fn equals(&self, before: &State, outcome: Outcome) -> Result<String, String> {
         if self.bronze != before.bronze {
             return Err("bronze has other files or rows than before the damage".to_owned());
+        }
+        if self.open != before.open {
+            return Err("other rows are open in quarantine than before the damage".to_owned());
         }
         // What a run is to mend is not there yet.
         if outcome != Outcome::RunMends && record(&self.newest) != record(&before.newest) {
