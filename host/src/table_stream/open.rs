@@ -171,6 +171,8 @@ impl OpenTable {
         })
         .await?;
         let newest_facts = recorded_facts.facts.map(BatchId);
+        // Nobody else can still write what is missing.
+        let alone = !checkpoint.is_leased() && checkpoint.unsettled().is_empty();
         let mut source = source;
         let (checkpoint, state, resume) = if !checkpoint.unsettled().is_empty() {
             takeover::settle(shared, settings, &bronze, checkpoint, newest_facts).await?
@@ -199,9 +201,12 @@ impl OpenTable {
             Resume::Replay { planned, .. } => (planned.batch_id, Some(*planned)),
         };
         quarantine.take(&checkpoint, &chain).await?;
-        quarantine
-            .settle(&checkpoint, open_batch.as_ref().map(|planned| planned.batch_id))
-            .await?;
+        let is_open = open_batch.is_some();
+        let anew = quarantine.settle(&checkpoint, next_batch, is_open, alone).await?;
+        if anew.is_some() {
+            // As before every attempt that is not the first.
+            bronze.claim(checkpoint.fencing()).await?;
+        }
         // What an open batch wrote may yet be void.
         if open_batch.is_none() {
             quarantine.forget(settings).await?;
@@ -254,8 +259,13 @@ impl OpenTable {
             known_max: None,
             status: None,
             open_batch,
-            attempt: 0,
-            reason: None,
+            attempt: anew.unwrap_or(0),
+            reason: anew.map(|attempt| {
+                format!(
+                    "its plan is lost, and attempt {} had put rows into quarantine",
+                    attempt - 1
+                )
+            }),
             first_change,
             idle_since: Instant::now(),
             components_saved: false,

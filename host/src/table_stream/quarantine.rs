@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::checkpoint::{Checkpoint, PlannedBatch};
+use crate::checkpoint::{ATTEMPTS, Checkpoint, PlannedBatch};
 use crate::config::{MaxQuarantined, TableSettings};
 use crate::failpoint::{self, planted};
 use crate::identity::{AppId, BatchId, CaptureInstance};
@@ -227,13 +227,27 @@ impl Quarantine {
         self.look().await
     }
 
-    /// Voids attempts whose batch became something else: another attempt, or closed without rows. `open` is the batch that is
-    /// still to be done.
-    pub(super) async fn settle(&mut self, checkpoint: &Checkpoint, open: Option<BatchId>) -> Result<(), StreamError> {
+    /// Voids attempts whose batch became something else: another attempt, or closed without rows. `next` is the batch that is
+    /// still to be done, and `is_open` whether it is planned. Where it is not, and left rows here, its plan is lost: the attempt
+    /// that it has to be planned as then, as long as whoever planned it is surely gone (`alone`).
+    pub(super) async fn settle(
+        &mut self,
+        checkpoint: &Checkpoint,
+        next: BatchId,
+        is_open: bool,
+        alone: bool,
+    ) -> Result<Option<u32>, StreamError> {
         self.look().await?;
-        let Some(newest) = self.newest.filter(|newest| Some(newest.batch) != open) else {
-            return Ok(());
+        let Some(newest) = self.newest else {
+            return Ok(None);
         };
+        if newest.batch == next && is_open {
+            return Ok(None);
+        }
+        let attempt = newest.attempt + 1;
+        if newest.batch == next && alone && attempt < ATTEMPTS {
+            return Ok(Some(attempt));
+        }
         let reading = checkpoint.clone();
         let before = BatchId(newest.batch.0 - 1);
         let later = blocking(move || reading.reader().commits_after(Some(before))).await?;
@@ -246,10 +260,11 @@ impl Quarantine {
                     app_id: self.app_id.clone(),
                     batch: newest.batch,
                 }),
-                false => Ok(()),
+                false => Ok(None),
             };
         };
-        self.void(newest.batch, |attempt| attempt != record.attempt).await
+        self.void(newest.batch, |attempt| attempt != record.attempt).await?;
+        Ok(None)
     }
 
     /// The batch is done by this attempt: what others at it wrote counts for nothing. Before its record is written, so that

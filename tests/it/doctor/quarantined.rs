@@ -281,6 +281,29 @@ async fn what_somebody_else_did_to_quarantine_is_told() {
     is_refused(&patient, &["--repair", "--accept-loss"]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_plan_of_a_batch_that_left_rows_in_quarantine_is_made_anew() {
+    let mut patient = with_quarantine(1).await;
+    insert_mixed(&mut patient).await;
+    assert!(patient.project.kill_at("after-quarantine"));
+    let mut plans = files_under(&patient.checkpoint().join("offsets"));
+    plans.sort();
+    cut(&plans.pop().expect("a plan"));
+    assert_eq!(patient.project.once().code, 7);
+    patient.finds(7, &["plan-file-damaged"]);
+    patient.doctor(&["--repair"]).ok();
+    patient.project.once().ok();
+    assert_eq!((bronze(&patient), open(&patient).len()), (vec![1, 3, 4], 2));
+    let facts = rows_of(&patient.facts(), &["batch_id"]).expect("facts");
+    let told = facts.texts("detail").into_iter().flatten();
+    assert_eq!(
+        told.filter(|text| text.starts_with("attempt 1: its plan is lost"))
+            .count(),
+        1
+    );
+    patient.finds(0, &[]);
+}
+
 /// The newest record, without what only the process that wrote it knew.
 fn newest_record(patient: &Patient) -> Value {
     let file = records(&patient.checkpoint()).pop().expect("a record");
