@@ -233,7 +233,7 @@ async fn damage_to_the_files_of_quarantine_stops_the_table_and_is_told() {
         data.next().expect("a data file")
     };
     let entry = place(&patient).join(format!("_delta_log/{:020}.json", 2));
-    // An entry that is empty is one to the kernel.
+    // An entry that is empty may be one without actions to the kernel.
     let harms: [(&[&str], bool, &dyn Fn()); 4] = [
         (&["data-file-missing"], true, &|| {
             fs::remove_file(data()).expect("removed")
