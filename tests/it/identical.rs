@@ -102,6 +102,7 @@ fn values(random: &mut Random, id: u64) -> String {
     let mut fields = vec![id.to_string()];
     let field = |random: &mut Random, text: String| if random.chance(15) { "NULL".to_owned() } else { text };
     let quoted = |text: &str| format!("N'{}'", text.replace('\'', "''"));
+    let one = |random: &mut Random, texts: &[&'static str]| quoted(random.one_of::<&str>(texts));
     let day = |random: &mut Random| (*random.one_of(&DAYS)).to_owned();
     let drawn = [
         (*random.one_of(&NUMBERS)).to_owned(),
@@ -116,12 +117,12 @@ fn values(random: &mut Random, id: u64) -> String {
             random.one_of(&DAYS[2..]),
             random.one_of(&TIMES)
         )),
-        quoted(random.one_of(&NAMES)),
+        one(random, &NAMES),
         quoted(&format!("Person{}@Mail.example", random.between(0, 5))),
         quoted(&format!("+41 79 {}", random.between(1_000_000, 9_999_999))),
-        quoted(random.one_of(&CARDS)),
-        quoted(random.one_of(&["a", "A ", "b", "é"])),
-        quoted(random.one_of(&NOTES)),
+        one(random, &CARDS),
+        one(random, &["a", "A ", "b", "é"]),
+        one(random, &NOTES),
         format!("0x{:016X}", random.next()),
         quoted("6F9619FF-8B86-D011-B42D-00C04FC964FF"),
         format!("{}.25", random.between(0, 900)),
