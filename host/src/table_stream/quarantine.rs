@@ -396,7 +396,7 @@ pub(super) fn rows_of(chain: &Chain, app_id: &AppId, at: AttemptAt, tally: &Tall
         .quarantined
         .iter()
         .map(|row| {
-            let provenance = chain.provenance().get(row.step);
+            let provenance = row.step.and_then(|step| chain.provenance().get(step));
             QuarantineRow {
                 app_id: app_id.0.clone(),
                 batch_id: at.batch.0,

@@ -34,16 +34,21 @@ struct Parts {
 /// Changes of a chunk that a component may fail on, one by one, whatever may go into quarantine: what fails on more than these
 /// fails on everything, and each costs calls.
 const MOST_FAILURES: u64 = 1000;
+/// From so many changes on, a chunk that the component has no answer for in any part says nothing of its rows.
+const ENOUGH_CHANGES: usize = 10;
 
 impl Step {
     /// The answer for a chunk as a whole of which the component fails with `fault`. Fails as soon as more than `most` rows
     /// would be rejected, with whatever is not for a row to cause, and when the search as a whole takes too long: each of
-    /// thousands of calls may run until just before its deadline.
-    pub(super) fn bisect(&self, chunk: &Chunk, fault: Fault, most: u64) -> Result<Answer, Failure> {
+    /// thousands of calls may run until just before its deadline. Fails as well when no part has an answer, unless the rows
+    /// come `again`: then they are those that it failed on before, picked out of many.
+    pub(super) fn bisect(&self, chunk: &Chunk, fault: Fault, most: u64, again: bool) -> Result<Answer, Failure> {
         let started = Instant::now();
         let ids = chunk.change_ids().map_err(Failure::Chunk)?;
         let most_failures = most.min(MOST_FAILURES);
         let mut failures = 0;
+        let mut first = None;
+        let mut has_answer = false;
         let mut parts = Parts {
             columns: Vec::new(),
             kept: Vec::with_capacity(chunk.rows),
@@ -68,6 +73,7 @@ impl Step {
                     };
                     match answer {
                         Ok(answer) => {
+                            has_answer = true;
                             parts.bytes += self.computed_bytes(&answer.columns);
                             parts.add(&range, answer);
                             // Each part keeps to the limit by itself; what the host collects has to as well.
@@ -100,8 +106,17 @@ impl Step {
                         }
                         .into());
                     }
+                    first.get_or_insert(fault);
                 }
             }
+        }
+        let changes = count_changes(chunk.rows, |row| ids.same(row));
+        if let Some(first) = first.filter(|_| !has_answer && !again && changes >= ENOUGH_CHANGES) {
+            return Err(Fault::Everything {
+                changes,
+                first: Box::new(first),
+            }
+            .into());
         }
         parts.answer()
     }
@@ -130,6 +145,11 @@ fn expect_in_time(elapsed: Duration, deadline: Duration) -> Result<(), Fault> {
         return Ok(());
     }
     Err(Fault::Search { ms: limit.as_millis() })
+}
+
+/// How many changes so many rows are: the two rows of an update are one.
+fn count_changes(rows: usize, same: impl Fn(usize) -> bool) -> usize {
+    (0..rows).filter(|row| *row == 0 || !same(row - 1)).count()
 }
 
 /// Where to cut; `None` where it is one change. The two rows of an update stay together.
@@ -213,6 +233,14 @@ mod tests {
         let fault = expect_in_time(Duration::from_millis(2001), deadline).unwrap_err();
         assert_eq!(fault, Fault::Search { ms: 2000 });
         assert!(fault.row_code().is_none() && !fault.condemns_instance());
+    }
+
+    #[test]
+    fn the_two_rows_of_an_update_are_one_change() {
+        assert_eq!(count_changes(0, |_| false), 0);
+        assert_eq!(count_changes(4, |_| false), 4);
+        // Rows 1 and 2 are one change.
+        assert_eq!(count_changes(4, |row| row == 1), 3);
     }
 
     #[test]

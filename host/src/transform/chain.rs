@@ -13,7 +13,7 @@ use super::engine::Engine;
 use super::error::{TableFault, TransformError};
 use super::keys::KeyRing;
 use super::leaks::{self, LeakAt, LeakCheck, Sample};
-use super::plan::Input;
+use super::plan::{self, Input};
 use super::provenance::{self, Provenance};
 use super::route::{Lineage, OutputColumn, SourceRoute, source_routes};
 use super::spec::{OnError, TransformSpec};
@@ -76,8 +76,9 @@ pub struct Quarantined {
     pub column: Option<String>,
     /// Why, in the component's code, in one of sluice's, or [`WITH_ANOTHER`].
     pub code: String,
-    /// Which of the chain's transforms could not transform it, from 0.
-    pub step: usize,
+    /// Which of the chain's transforms could not transform it, from 0; absent where none of them is at fault: a column that
+    /// passes them all shows the value of another, or the row goes along with one of another chunk, or with several.
+    pub step: Option<usize>,
 }
 
 /// The code of a row that could be transformed, but goes along with one that could not.
@@ -204,29 +205,30 @@ impl Chain {
     /// # Errors
     /// On any error nothing of the chunk comes out.
     pub fn apply_among(&self, chunk: &RecordBatch, known: &Together, most: u64) -> Result<Applied, TransformError> {
-        self.apply_looking(chunk, known, most, self.leak_check)
+        self.apply_rows(chunk, known, most, false)
     }
 
     /// The same for rows of a chunk that was read before as a whole. Their positions are others now, so every row is looked
-    /// through for leaks where only some were: a row that leaked stays out.
+    /// through for leaks where only some were: a row that leaked stays out. They are picked out of many, so a component that
+    /// fails on all of them may be right for the others.
     ///
     /// # Errors
     /// As [`Chain::apply_among`].
     pub fn apply_again(&self, chunk: &RecordBatch, known: &Together, most: u64) -> Result<Applied, TransformError> {
-        let leak_check = match self.leak_check {
-            LeakCheck::Sampled => LeakCheck::Full,
-            other => other,
-        };
-        self.apply_looking(chunk, known, most, leak_check)
+        self.apply_rows(chunk, known, most, true)
     }
 
-    fn apply_looking(
+    fn apply_rows(
         &self,
         chunk: &RecordBatch,
         known: &Together,
         most: u64,
-        leak_check: LeakCheck,
+        again: bool,
     ) -> Result<Applied, TransformError> {
+        let leak_check = match self.leak_check {
+            LeakCheck::Sampled if again => LeakCheck::Full,
+            other => other,
+        };
         let started = Instant::now();
         if self.steps.is_empty() {
             return Ok(Applied {
@@ -248,7 +250,8 @@ impl Chain {
         let mut rejected = Vec::new();
         for (number, step) in self.steps.iter().enumerate() {
             let left = most.saturating_sub(rejected.len() as u64);
-            rejected.extend(step.run(&mut live, left)?.into_iter().map(|row| (number, row)));
+            let rows = step.run(&mut live, left, again)?;
+            rejected.extend(rows.into_iter().map(|row| (Some(number), row)));
         }
         let left = match self.quarantines {
             true => usize::try_from(most.saturating_sub(rejected.len() as u64)).unwrap_or(usize::MAX),
@@ -296,7 +299,7 @@ impl Chain {
         &self,
         chunk: &RecordBatch,
         live: &mut Chunk,
-        rejected: Vec<(usize, RejectedAt)>,
+        rejected: Vec<(Option<usize>, RejectedAt)>,
         known: &Together,
     ) -> Result<(Vec<Quarantined>, Together), TransformError> {
         let quarantined = || -> Result<_, String> {
@@ -308,8 +311,7 @@ impl Chain {
                 marked[row.row as usize] = true;
             }
             let tied = Ties::new(&ids, &keys)?.close(&mut marked, known);
-            let first = rejected.iter().map(|(step, _)| *step).min();
-            let step = first.unwrap_or(self.steps.len() - 1);
+            let step = the_only(rejected.iter().map(|(step, _)| *step));
             let along = (0..live.rows)
                 .map(|row| live.read_as(row))
                 .filter(|row| marked[*row as usize])
@@ -321,7 +323,7 @@ impl Chain {
                     };
                     (step, reject)
                 });
-            let mut rows: Vec<(usize, RejectedAt)> = along.chain(rejected).collect();
+            let mut rows: Vec<(Option<usize>, RejectedAt)> = along.chain(rejected).collect();
             rows.sort_by_key(|(_, row)| row.row);
             live.keep((0..live.rows).map(|row| !marked[live.read_as(row) as usize]).collect())?;
             Ok((read.named(rows)?, tied))
@@ -370,8 +372,12 @@ impl Chain {
         }
     }
 
-    /// Takes the rows with leaks out of `live`, as rows that the last transform rejected.
-    fn take_leaks(&self, live: &mut Chunk, leaks: &[LeakAt]) -> Result<Vec<(usize, RejectedAt)>, TransformError> {
+    /// Takes the rows with leaks out of `live`, as rows that the transform rejected which made the column that leaks.
+    fn take_leaks(
+        &self,
+        live: &mut Chunk,
+        leaks: &[LeakAt],
+    ) -> Result<Vec<(Option<usize>, RejectedAt)>, TransformError> {
         if leaks.is_empty() {
             return Ok(Vec::new());
         }
@@ -384,10 +390,22 @@ impl Chain {
                 column: Some(self.name_of(leak).to_owned()),
                 code: PROTECTED_VALUE.to_owned(),
             };
-            rejected.push((self.steps.len() - 1, reject));
+            rejected.push((self.made_by(leak.output), reject));
         }
         live.keep(kept.into()).map_err(|reason| self.misfit(reason))?;
         Ok(rejected)
+    }
+
+    /// The transform that computed an output column; `None` of one that passed them all.
+    fn made_by(&self, output: usize) -> Option<usize> {
+        let mut at = output;
+        for (number, step) in self.steps.iter().enumerate().rev() {
+            match &step.plan.outputs.get(at)?.from {
+                plan::From::Pass(input) => at = *input,
+                plan::From::Computed { .. } => return Some(number),
+            }
+        }
+        None
     }
 
     /// The protected column of a leak.
@@ -428,6 +446,12 @@ impl fmt::Debug for Chain {
             .field("output", &self.output)
             .finish_non_exhaustive()
     }
+}
+
+/// The transform that all of these name, if they are of one.
+fn the_only(mut steps: impl Iterator<Item = Option<usize>>) -> Option<usize> {
+    let first = steps.next()?;
+    first.filter(|_| steps.all(|step| step == first))
 }
 
 /// The source's columns as the first transform gets them. CDC tables take NULL everywhere, whatever the source says.
@@ -499,6 +523,15 @@ mod tests {
         fn shared<T: Send + Sync>() {}
         shared::<Chain>();
         shared::<Arc<Engine>>();
+    }
+
+    #[test]
+    fn what_goes_along_is_of_the_transform_that_all_rejected_rows_are_of() {
+        let of = |steps: &[Option<usize>]| the_only(steps.iter().copied());
+        assert_eq!(of(&[Some(1), Some(1)]), Some(1));
+        for none in [vec![], vec![None], vec![Some(0), Some(1)], vec![Some(0), None], vec![None, Some(0)]] {
+            assert_eq!(of(&none), None, "{none:?}");
+        }
     }
 
     #[test]

@@ -247,7 +247,8 @@ pub(crate) fn code(code: &str) -> &str {
     if well_formed { code } else { INVALID_CODE }
 }
 
-/// The column as it may be shown: one that the table has, since a guest could write anything there.
+/// The column as it may be shown: one of those that were known before a row was seen, since a guest could write anything
+/// there.
 pub(crate) fn column<'a>(name: &'a str, columns: &[&str]) -> &'a str {
     if columns.contains(&name) { name } else { UNKNOWN_COLUMN }
 }

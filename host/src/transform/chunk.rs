@@ -168,7 +168,7 @@ impl Chunk {
     }
 
     /// Rejected rows of this chunk, which is as it was read, as quarantine names them.
-    pub(crate) fn named(&self, rejected: Vec<(usize, RejectedAt)>) -> Result<Vec<Quarantined>, String> {
+    pub(crate) fn named(&self, rejected: Vec<(Option<usize>, RejectedAt)>) -> Result<Vec<Quarantined>, String> {
         let ids = self.change_ids()?;
         let instances = self.meta_column(CAPTURE_INSTANCE)?;
         let instances = instances

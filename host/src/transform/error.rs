@@ -115,7 +115,7 @@ pub enum ConfigFault {
     #[error(transparent)]
     Plugin(#[from] PluginError),
     /// The transform asks for a key that nobody has.
-    #[error("there is no key `{key}`; {}", listing("keys are", .known))]
+    #[error("there is no key `{key}`; {}{}", listing("keys are", .known), meant_of(.key, .known))]
     UnknownKey {
         /// The name that was asked for.
         key: String,
@@ -123,7 +123,7 @@ pub enum ConfigFault {
         known: Vec<String>,
     },
     /// The transform asks for a reference table that nobody has.
-    #[error("there is no lookup `{lookup}`; {}", listing("lookups are", .known))]
+    #[error("there is no lookup `{lookup}`; {}{}", listing("lookups are", .known), meant_of(.lookup, .known))]
     UnknownLookup {
         /// The name that was asked for.
         lookup: String,
@@ -162,6 +162,15 @@ pub enum ConfigFault {
         column: String,
         /// Why, in the component's words (it has seen no data yet).
         reason: String,
+    },
+    /// The component refuses its configuration for a setting of the table that stands in it: TOML takes a key for one of the
+    /// section before it.
+    #[error("{fault}; `{setting}` is a setting of [[table]]: it has to stand above the first [[table.transform]]")]
+    Misplaced {
+        /// The setting.
+        setting: String,
+        /// What the component says of it.
+        fault: Box<ConfigFault>,
     },
     /// The component asks for WASI, and the table does not allow it.
     #[error(
@@ -259,6 +268,19 @@ pub enum Fault {
         /// Why the first of them cannot.
         first: Option<Box<Fault>>,
     },
+    /// It has no answer for any part of a chunk.
+    #[error(
+        "the component fails on each of the {changes} changes of the chunk, so the fault is its own and none of them goes into \
+         quarantine: {first}. nothing of the batch was written; mend the component or its configuration (`sluice plugin test` \
+         runs it on made-up rows, `SLUICE_LOG=sluice::guest=debug` shows its own words). a row that it cannot transform is for \
+         it to reject: rejected rows go into quarantine"
+    )]
+    Everything {
+        /// How many changes the chunk has.
+        changes: usize,
+        /// What happened on the first of them.
+        first: Box<Fault>,
+    },
     /// It refused the whole batch.
     #[error("the component refused the batch with code `{code}`{}", place_of(column.as_deref(), at.as_ref()))]
     Failed {
@@ -328,6 +350,7 @@ impl Fault {
                 | Fault::Rejected { .. }
                 | Fault::Failed { .. }
                 | Fault::TooMany { .. }
+                | Fault::Everything { .. }
         )
     }
 
@@ -346,7 +369,11 @@ impl Fault {
             Fault::Opening(_) => None,
             // How long a call takes depends on the machine as well.
             Fault::Deadline { .. } | Fault::Search { .. } => None,
-            Fault::Signature | Fault::Plan(_) | Fault::PlanChanged | Fault::TooMany { .. } => None,
+            Fault::Signature
+            | Fault::Plan(_)
+            | Fault::PlanChanged
+            | Fault::TooMany { .. }
+            | Fault::Everything { .. } => None,
         }
     }
 }
@@ -388,6 +415,11 @@ pub(crate) fn meant(nearest: Option<&str>) -> String {
     nearest
         .map(|nearest| format!("; did you mean `{nearest}`?"))
         .unwrap_or_default()
+}
+
+/// The known name that is nearest to one that is not.
+fn meant_of(name: &str, known: &[String]) -> String {
+    meant(crate::config::nearest(name, known.iter().map(String::as_str)).as_deref())
 }
 
 fn columns(names: &[String]) -> String {
@@ -469,6 +501,17 @@ mod tests {
         assert_eq!(
             failed.to_string(),
             "the component refused the batch with code `b`, column `a`, row 0 of the chunk"
+        );
+        let everything = Fault::Everything {
+            changes: 42,
+            first: Box::new(Fault::Trap("unreachable".into())),
+        };
+        assert!(!everything.condemns_instance() && everything.row_code().is_none());
+        let text = everything.to_string();
+        assert!(
+            text.starts_with("the component fails on each of the 42 changes of the chunk, so the fault is its own")
+                && text.contains(": the component trapped: unreachable. "),
+            "{text}"
         );
     }
 }

@@ -1,5 +1,9 @@
 //! The `log` capability: messages of a component, for whoever debugs it.
 
+use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Mutex, PoisonError};
+
 use super::bindings::v0_2::sluice::transform::log::{Host, Level};
 use super::sandbox::HostState;
 
@@ -7,6 +11,12 @@ use super::sandbox::HostState;
 const MAX_MESSAGES: u32 = 100;
 /// Bytes of one message that are kept.
 const MAX_MESSAGE_BYTES: usize = 1024;
+
+/// Traces that are remembered, so that each is logged once.
+const TRACES: usize = 64;
+
+/// The traces that were logged last, by their hashes.
+static TRACED: Mutex<VecDeque<u64>> = Mutex::new(VecDeque::new());
 
 /// How many messages a call has left.
 #[derive(Debug)]
@@ -47,7 +57,40 @@ impl Host for HostState {
 
 /// Hands text that a component wrote to the debug log, cut and escaped. It is never shown in any other way.
 pub(crate) fn guest_text(plugin: &str, what: &str, text: &str) {
-    tracing::debug!(target: "sluice::guest", plugin, what, text = ?cut(text));
+    if tracing::enabled!(target: "sluice::guest", tracing::Level::DEBUG) && !is_told(plugin, what, text) {
+        tracing::debug!(target: "sluice::guest", plugin, what, text = ?cut(text));
+    }
+}
+
+/// Whether it is a trace that was logged lately. A chunk is tried again, and looked through for the rows that a component
+/// fails on; some log what they put into the error as well.
+fn is_told(plugin: &str, what: &str, text: &str) -> bool {
+    let is_trace = match what {
+        "failure" | "apply-error" => true,
+        "error" => text.contains('\n'),
+        _ => false,
+    };
+    if !is_trace {
+        return false;
+    }
+    let mut hasher = DefaultHasher::new();
+    (plugin, text).hash(&mut hasher);
+    !note(
+        &mut TRACED.lock().unwrap_or_else(PoisonError::into_inner),
+        hasher.finish(),
+    )
+}
+
+/// Notes a trace. Whether it was not there yet.
+fn note(traced: &mut VecDeque<u64>, trace: u64) -> bool {
+    if traced.contains(&trace) {
+        return false;
+    }
+    if traced.len() == TRACES {
+        traced.pop_front();
+    }
+    traced.push_back(trace);
+    true
 }
 
 fn cut(text: &str) -> &str {
@@ -61,6 +104,28 @@ fn cut(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_trace_is_told_once_until_many_others_came() {
+        let mut traced = VecDeque::new();
+        assert!(note(&mut traced, 7) && !note(&mut traced, 7));
+        assert!((100..163).all(|other| note(&mut traced, other)));
+        assert!(!note(&mut traced, 7), "one of 64");
+        assert!(note(&mut traced, 163) && note(&mut traced, 7));
+        assert_eq!(traced.len(), TRACES);
+    }
+
+    #[test]
+    fn what_is_logged_and_put_into_the_error_is_one_trace_and_messages_are_none() {
+        let trace = "Traceback:\nKeyError";
+        assert!(!is_told("t 1 told-once", "error", trace));
+        assert!(is_told("t 1 told-once", "apply-error", trace));
+        assert!(!is_told("t 2 told-once", "apply-error", trace), "of another transform");
+        for _ in 0..2 {
+            assert!(!is_told("t 1 told-once", "error", "skipped a row"));
+            assert!(!is_told("t 1 told-once", "debug", trace));
+        }
+    }
 
     #[test]
     fn messages_are_counted_and_cut() {

@@ -41,6 +41,7 @@ mod limits;
 mod log;
 mod lookup;
 mod module;
+mod open_fault;
 mod pins;
 mod plan;
 mod provenance;

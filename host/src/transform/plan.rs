@@ -52,13 +52,16 @@ pub enum PlanFault {
     },
     /// It makes a column with a key that is not granted.
     #[error(
-        "output column `{output}`: the key `{key}` is not granted to this transform; add it to the transform's `keys`"
+        "output column `{output}`: the key `{key}` is not granted to this transform; {}add it to the transform's `keys`",
+        nearest.as_ref().map(|nearest| format!("did you mean `{nearest}`? else ")).unwrap_or_default()
     )]
     UngrantedKey {
         /// The output column.
         output: String,
         /// The key that it names.
         key: String,
+        /// The granted key that is nearest to it.
+        nearest: Option<String>,
     },
     /// It reads a column that is not there.
     #[error("read {position} is no column of the input, nor a metadata column")]
@@ -284,6 +287,7 @@ fn keys(
         let version = granted.get(name).ok_or_else(|| PlanFault::UngrantedKey {
             output: shown(output),
             key: shown(name),
+            nearest: crate::config::nearest(name, granted.keys().map(String::as_str)),
         })?;
         keys.insert(name.clone(), version.clone());
     }
@@ -419,6 +423,13 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "output column `a`: the key `other` is not granted to this transform; add it to the transform's `keys`"
+        );
+        let error = check(vec![column(&["pi"])], &[]).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .ends_with("is not granted to this transform; did you mean `pii`? else add it to the transform's `keys`"),
+            "{error}"
         );
     }
 

@@ -17,7 +17,8 @@ use super::grants::Grants;
 use super::keys::KeyRing;
 use super::limits::Limits;
 use super::log::guest_text;
-use super::plan::{self, Input, Plan, Read, one_line};
+use super::open_fault::{misplaced, open_fault};
+use super::plan::{self, Input, Plan, Read};
 use super::provenance::{Provenance, canonical_json};
 use super::sandbox::Instance;
 use super::spec::{OnError, TransformSpec};
@@ -25,10 +26,6 @@ use super::spent::Spent;
 use crate::sha256;
 use crate::shape::{META_BEFORE, TableShape};
 
-/// Characters of a message of `open` that are shown.
-const MAX_REASON_CHARS: usize = 500;
-/// Column names of an answer of `open` that are shown.
-const MAX_NAMES: usize = 100;
 /// Different codes of one answer that are shown.
 const MAX_CODES: usize = 100;
 /// Values of a chunk that are looked through before a code of it is shown, a second or two of work.
@@ -154,7 +151,8 @@ impl Step {
         let wire_plan = instance
             .open(table.lend(&fields(&inputs)), &config)
             .map_err(&refused)?
-            .map_err(|error| config_fault(open_fault(error, &inputs)))?;
+            .map_err(|error| open_fault(error, &inputs, &grants.versions()))
+            .map_err(|fault| config_fault(misplaced(fault, &inputs, &spec.config)))?;
         drop(instance);
         let plan = Plan::new(&wire_plan, &inputs, &grants.versions())
             .and_then(|plan| {
@@ -199,8 +197,9 @@ impl Step {
     }
 
     /// Takes a chunk through this step. On an error the chunk is not to be used any more. What comes back are the rows that
-    /// go into quarantine, as they were read; the chunk no longer has them. They are at most `most`.
-    pub(crate) fn run(&self, chunk: &mut Chunk, most: u64) -> Result<Vec<RejectedAt>, TransformError> {
+    /// go into quarantine, as they were read; the chunk no longer has them. They are at most `most`. `again` says that they
+    /// are rows of a retry.
+    pub(crate) fn run(&self, chunk: &mut Chunk, most: u64, again: bool) -> Result<Vec<RejectedAt>, TransformError> {
         let answer = if chunk.rows == 0 || !self.plan.needs_call() {
             Ok(Answer {
                 columns: self.arrange(chunk, self.empty_columns()),
@@ -211,7 +210,7 @@ impl Step {
         } else {
             match self.call_with_retry(chunk) {
                 Err(Failure::Fault(fault)) if self.quarantines() && fault.row_code().is_some() => {
-                    self.bisect(chunk, fault, most)
+                    self.bisect(chunk, fault, most, again)
                 }
                 answer => answer,
             }
@@ -425,7 +424,9 @@ impl Step {
 
     fn batch_refused(&self, chunk: &Chunk, error: wit::ApplyError) -> Fault {
         guest_text(&self.label, "apply-error", &error.message);
-        let names = self.input_names();
+        // The names of what it computes were said before it saw a row.
+        let mut names = self.input_names();
+        names.extend(self.computed().map(|output| output.name.as_str()));
         let row = error
             .row
             .and_then(|row| usize::try_from(row).ok())
@@ -528,30 +529,4 @@ fn fields(inputs: &[Input]) -> Vec<types::SourceField<'_>> {
             })
         })
         .collect()
-}
-
-/// The component has seen names and types and its configuration, and no data, so its words may be shown, cut to a line.
-fn open_fault(error: wit::OpenError, inputs: &[Input]) -> ConfigFault {
-    let reason = |text: &str| one_line(text, MAX_REASON_CHARS);
-    let names = |names: Vec<String>| names.iter().take(MAX_NAMES).map(|name| one_line(name, 128)).collect();
-    match error {
-        wit::OpenError::Config(problem) => ConfigFault::Option {
-            path: reason(&problem.path),
-            reason: reason(&problem.reason),
-        },
-        wit::OpenError::Unlisted(columns) => ConfigFault::Unlisted(names(columns)),
-        wit::OpenError::Missing(columns) => {
-            let nearest = columns
-                .first()
-                .and_then(|name| crate::config::nearest(name, inputs.iter().map(|input| input.name.as_str())));
-            ConfigFault::Missing {
-                names: names(columns),
-                nearest,
-            }
-        }
-        wit::OpenError::Unsupported(problem) => ConfigFault::Unsupported {
-            column: one_line(&problem.column, 128),
-            reason: reason(&problem.reason),
-        },
-    }
 }

@@ -198,7 +198,7 @@ fn a_lookup_that_is_not_there_or_broken_stops_the_table_that_is_granted_it() {
     assert!(
         error
             .to_string()
-            .ends_with("there is no lookup `contries`; lookups are `countries`, `secret`"),
+            .ends_with("there is no lookup `contries`; lookups are `countries`, `secret`; did you mean `countries`?"),
         "{error}"
     );
 }

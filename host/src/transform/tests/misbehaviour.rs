@@ -253,6 +253,16 @@ fn a_code_that_is_a_value_and_a_row_that_is_none_are_withheld() {
     assert!(!error.to_string().contains("row 11"), "{error}");
 }
 
+/// What a plan has was said before a row was seen; a reject is for whoever looks for the row on the source.
+#[test]
+fn an_error_may_name_a_column_of_the_plan_and_a_reject_only_one_of_the_table() {
+    let bench = Bench::new(&["badguest"]);
+    let error = bench.fails(bad("error-in-output"));
+    refused(&error, "badguest", "refused the batch with code `bad-row`, column `made`");
+    let error = bench.fails(bad("reject-in-output"));
+    refused(&error, "badguest", "column `(unknown)`, row 0 of the chunk");
+}
+
 /// Field case 23: whatever is wrong with a component, the message names it, and nothing comes out that could be written.
 /// That nothing is written then is told by `tests/it/components.rs`.
 #[test]

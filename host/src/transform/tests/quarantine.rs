@@ -54,7 +54,7 @@ fn rejected_rows_go_and_the_others_stay() {
     let row = &applied.quarantined[0];
     assert_eq!(
         (row.capture_instance.as_str(), row.operation, row.step),
-        ("dbo_people", 2, 0)
+        ("dbo_people", 2, Some(0))
     );
     assert_eq!(row.seqval.as_deref(), Some("0x00000000000000000002"));
     assert!(applied.tied != Together::default());
@@ -196,6 +196,43 @@ fn a_component_that_fails_on_too_many_rows_stops_before_it_is_asked_for_each() {
     assert!(error.contains("max_quarantined"), "{error}");
 }
 
+#[test]
+fn what_a_component_fails_on_all_along_is_its_own_fault_and_no_rows() {
+    let bench = Bench::new(&["badguest", "map"]);
+    let all = |name, operations: &[i32]| people_batch(operations, vec![Some(name); operations.len()]);
+    for behave in ["trap", "short-column", "error-with-secret"] {
+        let chain = bench.open(&[on_bad(behave)], &[]).unwrap();
+        let error = chain.apply(&all("bad", &[2; 10])).unwrap_err();
+        let TransformError::Refused {
+            fault: Fault::Everything { changes: 10, first },
+            ..
+        } = &error
+        else {
+            panic!("{behave}: {error}");
+        };
+        assert!(first.row_code().is_some(), "{behave}: {first}");
+        let text = error.to_string();
+        assert!(
+            text.contains("transform 1 (`badguest`): the component fails on each of the 10 changes of the chunk"),
+            "{text}"
+        );
+        // Nine say little: they go, and so do the two rows of each of nine updates, and ten that one with an answer is among.
+        let count = |rows: &RecordBatch| chain.apply(rows).unwrap().quarantined.len();
+        assert_eq!(count(&all("bad", &[2; 9])), 9, "{behave}");
+        assert_eq!(count(&all("bad", &[3, 4].repeat(9))), 18, "{behave}");
+        let mut names = vec![Some("bad"); 11];
+        names[6] = Some("good");
+        assert_eq!(count(&people_batch(&[2; 11], names)), 10, "{behave}");
+        // Rows that come again were picked out of many.
+        let again = chain.apply_again(&all("bad", &[2; 10]), &Together::default(), u64::MAX);
+        assert_eq!(again.unwrap().quarantined.len(), 10, "{behave}");
+    }
+    // A reject is an answer.
+    let chain = bench.open(&[quarantining(number())], &[]).unwrap();
+    let applied = chain.apply(&all("x", &[2; 10])).unwrap();
+    assert_eq!(applied.quarantined.len(), 10);
+}
+
 /// A component that shows `name` in `made`, and `name` dropped.
 fn leaking() -> [TransformSpec; 2] {
     let drop = with_config("map", serde_json::json!({ "columns": { "name": { "drop": true } } }));
@@ -218,7 +255,19 @@ fn a_row_with_a_protected_value_goes_with_what_is_tied_to_it_and_the_others_stay
     );
     assert_eq!(ids, [3]);
     assert_eq!((applied.filtered, applied.origin), (0, Some(vec![3])));
-    assert!(applied.quarantined.iter().all(|row| row.step == 1));
+    // The first transform made the column, whatever the second did with the others.
+    assert!(applied.quarantined.iter().all(|row| row.step == Some(0)));
+}
+
+#[test]
+fn a_protected_value_in_a_column_that_passes_is_no_transforms_fault() {
+    let bench = Bench::new(&["mask"]);
+    let chain = bench.open(&[quarantining(hash())], &["name"]).unwrap();
+    let applied = chain
+        .apply(&people_batch(&[2, 2], vec![Some("note 0"), Some("anna")]))
+        .unwrap();
+    assert_eq!(outcome(&applied), (vec![at("01", Some("name"), PROTECTED_VALUE)], vec![1]));
+    assert_eq!(applied.quarantined[0].step, None);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use sluice_plugin::{Batch, Column, Outcome, Reject};
 
-use crate::{Behave, acts, first_value, state};
+use crate::{Behave, acts, first_value, plans, state};
 
 pub(crate) fn outcome(behave: Behave, batch: &Batch, bytes: usize, read: &str) -> Outcome {
     let rows = batch.rows as usize;
@@ -25,6 +25,7 @@ pub(crate) fn outcome(behave: Behave, batch: &Batch, bytes: usize, read: &str) -
         }
         Behave::RejectWithPlainValue => outcome.rejects = reject(0, read, &first_value(batch)),
         Behave::RejectUnknownColumn => outcome.rejects = reject(0, &first_value(batch), "bad-row"),
+        Behave::RejectInOutput => outcome.rejects = reject(0, plans::MADE, "bad-row"),
         Behave::Reject => outcome.rejects = reject(0, read, "bad-row"),
         Behave::SplitUpdate => outcome.dropped = Some(dropped(batch, &[3])),
         Behave::DropUpdates => outcome.dropped = Some(dropped(batch, &[3, 4])),

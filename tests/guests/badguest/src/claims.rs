@@ -75,6 +75,10 @@ impl Behave {
                 MISBEHAVIOUR,
                 "a_code_that_is_a_value_and_a_row_that_is_none_are_withheld",
             ),
+            Behave::ErrorInOutput | Behave::RejectInOutput => (
+                MISBEHAVIOUR,
+                "an_error_may_name_a_column_of_the_plan_and_a_reject_only_one_of_the_table",
+            ),
             Behave::HugeAllocation => (MISBEHAVIOUR, "one_huge_allocation_meets_the_memory_limit"),
             Behave::TrapOnce => (ISOLATION, "a_chunk_is_tried_again_on_a_fresh_store"),
             Behave::TrapAtWord => (ISOLATION, "a_trapped_instance_is_never_used_again"),

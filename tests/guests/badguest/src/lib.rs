@@ -79,6 +79,8 @@ pub enum Behave {
     ErrorWithSecret,
     /// Fails the batch for a row that there is not.
     ErrorBeyond,
+    /// Fails the batch for a column that it computes.
+    ErrorInOutput,
     /// Takes a gibibyte at once.
     HugeAllocation,
     /// Traps in the first call that its instance gets.
@@ -137,6 +139,8 @@ pub enum Behave {
     RejectWithPlainValue,
     /// Rejects a row for a column that there is not.
     RejectUnknownColumn,
+    /// Rejects a row for a column that it computes.
+    RejectInOutput,
     /// Rejects the first row, as it should be done.
     Reject,
     /// Drops the first row of every update but not the second.
@@ -231,6 +235,7 @@ impl Transform for BadGuest {
                 error.row = Some(batch.rows + 7);
                 return Err(error);
             }
+            Behave::ErrorInOutput => return Err(ApplyError::new("bad-row", "").in_column(plans::MADE)),
             Behave::Identity => return Ok(Outcome::of(batch.columns.clone())),
             _ => {}
         }
