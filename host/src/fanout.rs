@@ -235,6 +235,7 @@ async fn run_and_report(
                 capture_instance: name.clone(),
                 kind: error.kind(),
                 error: chain(&error),
+                on_disk: error.is_on_disk(),
             };
             (StreamStatus::Failed(Arc::new(error)), event)
         }

@@ -1,6 +1,7 @@
 //! What a running stream tells: events, and a summary at its end. The command line shows them; a library user takes
 //! them from [`crate::fanout::Streams::events`]. `docs/reference/json.md` documents the JSON form.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -55,12 +56,29 @@ pub enum Event {
         /// It was planned by an earlier run.
         replayed: bool,
     },
+    /// Rows that were in quarantine were read again. What came of it is in bronze, in a batch of its own.
+    Retried {
+        /// The table.
+        capture_instance: CaptureInstance,
+        /// The batch; absent where there was nothing to read again.
+        batch_id: Option<BatchId>,
+        /// Rows that were read again.
+        rows: u64,
+        /// Rows that are in bronze now.
+        into_bronze: u64,
+        /// Rows that are still in quarantine.
+        still_quarantined: u64,
+        /// Those by the code that they have now.
+        still_codes: BTreeMap<String, u64>,
+    },
     /// The verdict moved.
     Verdict {
         /// The table.
         capture_instance: CaptureInstance,
-        /// Every period that ends at or before this is complete.
+        /// Every period that ends at or before this is complete, but for the rows in quarantine.
         finalized_until: UtcMicros,
+        /// Rows that are in quarantine; absent while there never was one.
+        open_quarantined: Option<i64>,
     },
     /// A transient failure; the step will be tried again.
     Retrying {
@@ -94,6 +112,9 @@ pub enum Event {
         kind: ErrorKind,
         /// The whole chain of causes.
         error: String,
+        /// It is about what is on disk, which `sluice doctor` examines.
+        #[serde(skip)]
+        on_disk: bool,
     },
     /// The stream ended.
     Table(TableSummary),
@@ -116,13 +137,17 @@ pub struct TableSummary {
     pub deletes: u64,
     /// Rows that went into quarantine instead.
     pub quarantined: u64,
+    /// Rows that are in quarantine, of this run and of those before; absent while there never was one.
+    pub open_quarantined: Option<i64>,
+    /// Those by their codes.
+    pub open_codes: BTreeMap<String, u64>,
     /// Batches with rows.
     pub batches: u64,
     /// The last commit that is in bronze.
     pub end_lsn: Option<Lsn>,
     /// When it was made on the source.
     pub end_commit_ts: Option<UtcMicros>,
-    /// Every period that ends at or before this is complete.
+    /// Every period that ends at or before this is complete, but for the rows in quarantine.
     pub finalized_until: Option<UtcMicros>,
     /// The plugins of the chain, in order, as `name@version`.
     pub transform: Vec<String>,
@@ -139,6 +164,8 @@ impl TableSummary {
             updates: 0,
             deletes: 0,
             quarantined: 0,
+            open_quarantined: None,
+            open_codes: BTreeMap::new(),
             batches: 0,
             end_lsn: None,
             end_commit_ts: None,

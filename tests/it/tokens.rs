@@ -21,7 +21,7 @@ const NUMBERS: [(&str, &str); 15] = [
     ("n_float", "float"),
     ("n_real", "real"),
     ("n_varchar", "varchar(10)"),
-    ("n_nvarchar", "nvarchar(max)"),
+    ("n_nvarchar", "nvarchar(10)"),
     ("n_char", "char(6)"),
 ];
 const DAYS: [(&str, &str); 6] = [

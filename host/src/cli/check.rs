@@ -321,6 +321,9 @@ fn describe_standing(standing: &Standing) -> String {
             ),
         });
     }
+    if let Some(changed) = &standing.chain_changed {
+        text.push_str(&format!("; {changed}"));
+    }
     if let Some(owner) = &standing.owner {
         text.push_str(&format!("; {owner} runs it now"));
     }

@@ -50,7 +50,7 @@ pub(super) async fn run(args: LockArgs) -> Result<(), Failure> {
     let empty = Pins::default();
     let lines = lines(before.as_ref().unwrap_or(&empty), &now);
     for line in &lines {
-        show(line, args.json);
+        show(line, args.json, args.check);
     }
     for name in &built_in {
         match args.json {
@@ -175,9 +175,21 @@ impl Line<'_> {
             (Some(_), None) => "unused",
         }
     }
+
+    /// That another component goes by the name and the version of the one before.
+    fn warning(&self) -> Option<String> {
+        let (then, now) = (self.then?, self.now?);
+        let is_same = (&then.name, &then.version) == (&now.name, &now.version);
+        (is_same && then.sha256 != now.sha256).then(|| {
+            format!(
+                "warning: both are {} {}; raise the version, or commits cannot be told apart by it",
+                now.name, now.version
+            )
+        })
+    }
 }
 
-fn show(line: &Line<'_>, json: bool) {
+fn show(line: &Line<'_>, json: bool, check: bool) {
     if json {
         say!(
             "{}",
@@ -197,11 +209,22 @@ fn show(line: &Line<'_>, json: bool) {
     let state = line.state();
     match (line.then, line.now) {
         (_, Some(now)) => say!("{state:<10} {}  {}", line.file(), described(now)),
-        (Some(then), None) => say!("{state:<10} {}  {}, which no table uses", line.file(), described(then)),
+        (Some(then), None) => say!(
+            "{state:<10} {}  {}, which no table uses: {}",
+            line.file(),
+            described(then),
+            match check {
+                true => "`sluice lock` removes it from the lock file",
+                false => "removed from the lock file",
+            }
+        ),
         (None, None) => {}
     }
     if let ("changed", Some(then)) = (state, line.then) {
         say!("{:<10} {}  {}", "  was", line.file(), described(then));
+    }
+    if let Some(warning) = line.warning() {
+        say!("{warning}");
     }
 }
 
@@ -245,5 +268,27 @@ mod tests {
                 ("d.wasm", "new")
             ]
         );
+    }
+
+    #[test]
+    fn another_file_of_the_same_version_is_warned_of() {
+        let warning = |then: &Pin, now: &Pin| {
+            let line = Line {
+                then: Some(then),
+                now: Some(now),
+            };
+            line.warning()
+        };
+        let (then, now) = (pin("a.wasm", "a"), pin("a.wasm", "b"));
+        assert_eq!(
+            warning(&then, &now).as_deref(),
+            Some("warning: both are n 1; raise the version, or commits cannot be told apart by it")
+        );
+        assert_eq!(warning(&then, &then), None);
+        let raised = Pin {
+            version: "2".to_owned(),
+            ..now
+        };
+        assert_eq!(warning(&then, &raised), None);
     }
 }

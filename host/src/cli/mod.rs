@@ -14,6 +14,8 @@ mod run;
 mod show;
 mod status;
 
+use std::ffi::OsStr;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -171,10 +173,17 @@ fn start_logging() {
         }),
         Err(_) => EnvFilter::new("off"),
     };
+    let no_color = std::env::var_os("NO_COLOR");
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_ansi(is_colored(std::io::stderr().is_terminal(), no_color.as_deref()))
         .with_writer(std::io::stderr)
         .try_init();
+}
+
+/// Whether logs have colours: on a terminal, unless `NO_COLOR` has a value.
+fn is_colored(terminal: bool, no_color: Option<&OsStr>) -> bool {
+    terminal && no_color.is_none_or(OsStr::is_empty)
 }
 
 /// Whose words may hold values of rows: a component's, and those of the two drivers. They must be asked for by name.
@@ -203,6 +212,13 @@ fn log_filter(text: &str) -> Result<EnvFilter, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn logs_have_colours_on_a_terminal_alone_and_not_where_they_are_unwanted() {
+        assert!(is_colored(true, None) && is_colored(true, Some(OsStr::new(""))));
+        assert!(!is_colored(true, Some(OsStr::new("1"))));
+        assert!(!is_colored(false, None));
+    }
 
     #[test]
     fn what_may_hold_values_is_logged_only_when_it_is_named() {

@@ -1,6 +1,6 @@
 //! `sluice quarantine`: the rows that could not be transformed, and another try at them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clap::{Args, Subcommand};
 
@@ -12,8 +12,13 @@ use crate::config::{Settings, TableSettings};
 use crate::error::{Classify as _, ErrorKind, chain};
 use crate::fanout::StartOptions;
 use crate::identity::BatchId;
+use crate::lsn::Lsn;
 use crate::quarantine::{QuarantineRow, QuarantineTable, location_of, open_rows};
+use crate::source::change_table;
 use crate::table_stream::{Purpose, StreamError, expect_kept, recorded_in_quarantine};
+
+/// Commits that a statement names, at most.
+const MOST_COMMITS: usize = 20;
 
 /// Rows of one kind, of one batch.
 type Kinds<'a> = BTreeMap<(i64, &'a str, &'a str, &'a str), Vec<&'a QuarantineRow>>;
@@ -139,7 +144,36 @@ async fn list_table(table: &TableSettings, args: &ListArgs) -> Result<(), Stream
         true => print_rows(&open),
         false => print_kinds(&open),
     }
+    for (where_it_is, statement) in statements(&open) {
+        say!("  {where_it_is}: {statement}");
+    }
     kept
+}
+
+/// How the rows can be looked at on the source, for each capture instance that they were read from. Nothing of them stands in
+/// it but their LSNs.
+fn statements(open: &[QuarantineRow]) -> Vec<(String, String)> {
+    let mut by_instance: BTreeMap<&str, BTreeSet<Lsn>> = BTreeMap::new();
+    for row in open {
+        let lsn = row.start_lsn.as_deref().and_then(|lsn| lsn.parse::<Lsn>().ok());
+        if let (Some(instance), Some(lsn)) = (&row.capture_instance, lsn) {
+            by_instance.entry(instance).or_default().insert(lsn);
+        }
+    }
+    let statement = |(instance, commits): (&str, BTreeSet<Lsn>)| {
+        let named: Vec<String> = commits.iter().take(MOST_COMMITS).map(Lsn::to_string).collect();
+        let where_it_is = match commits.len() > MOST_COMMITS {
+            true => format!("on the source, the first {MOST_COMMITS} of {} commits", commits.len()),
+            false => "on the source".to_owned(),
+        };
+        let statement = format!(
+            "SELECT * FROM {} WHERE [__$start_lsn] IN ({})",
+            change_table(instance),
+            named.join(", ")
+        );
+        (where_it_is, statement)
+    };
+    by_instance.into_iter().map(statement).collect()
 }
 
 fn of_row(capture_instance: &str, row: &QuarantineRow) -> serde_json::Value {
@@ -207,4 +241,64 @@ async fn retry(config: &ConfigArgs, args: RetryArgs) -> Result<(), Failure> {
     };
     stream(&settings, options, Show::new(args.json)).await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quarantine::RowState;
+
+    fn row(instance: &str, lsn: u8) -> QuarantineRow {
+        QuarantineRow {
+            app_id: "a".to_owned(),
+            batch_id: 0,
+            attempt: 0,
+            start_lsn: Some(Lsn([0, 0, 0, 0, 0, 0, 0, 0, 0, lsn]).to_string()),
+            seqval: None,
+            operation: Some(2),
+            column: None,
+            code: Some("trap".to_owned()),
+            plugin: None,
+            sha256: None,
+            quarantined_at: None,
+            state: RowState::Open,
+            capture_instance: Some(instance.to_owned()),
+        }
+    }
+
+    #[test]
+    fn rows_are_looked_at_by_one_statement_a_capture_instance() {
+        let told = statements(&[row("dbo_a]b", 2), row("dbo_t", 1), row("dbo_a]b", 1), row("dbo_a]b", 2)]);
+        let on_source = "on the source".to_owned();
+        assert_eq!(
+            told,
+            [
+                (
+                    on_source.clone(),
+                    "SELECT * FROM [cdc].[dbo_a]]b_CT] WHERE [__$start_lsn] IN (0x00000000000000000001, \
+                     0x00000000000000000002)"
+                        .to_owned()
+                ),
+                (
+                    on_source,
+                    "SELECT * FROM [cdc].[dbo_t_CT] WHERE [__$start_lsn] IN (0x00000000000000000001)".to_owned()
+                ),
+            ]
+        );
+        // What is no LSN is no text for a statement.
+        let strange = QuarantineRow {
+            start_lsn: Some("0x0); DROP TABLE t --".to_owned()),
+            ..row("dbo_t", 1)
+        };
+        assert!(statements(&[strange]).is_empty());
+    }
+
+    #[test]
+    fn a_statement_names_twenty_commits_and_says_of_how_many() {
+        let many: Vec<QuarantineRow> = (1..=35).map(|lsn| row("dbo_t", lsn)).collect();
+        let told = statements(&many);
+        assert_eq!(told[0].0, "on the source, the first 20 of 35 commits");
+        assert_eq!(told[0].1.matches("0x").count(), 20);
+        assert!(told[0].1.ends_with("0x00000000000000000014)"), "{}", told[0].1);
+    }
 }

@@ -45,6 +45,7 @@ pub(super) async fn stream(settings: &Settings, options: StartOptions, mut show:
     };
     let mut tables = Vec::new();
     let mut failures: Vec<(ErrorKind, String)> = Vec::new();
+    let mut on_disk = false;
     let mut stopping = false;
     loop {
         tokio::select! {
@@ -52,7 +53,10 @@ pub(super) async fn stream(settings: &Settings, options: StartOptions, mut show:
                 Some(event) => {
                     show.event(&event);
                     match event {
-                        Event::Failed { kind, capture_instance, .. } => failures.push((kind, capture_instance.0)),
+                        Event::Failed { kind, capture_instance, on_disk: of_this, .. } => {
+                            failures.push((kind, capture_instance.0));
+                            on_disk |= of_this;
+                        }
                         Event::Table(_) => tables.push(event),
                         _ => {}
                     }
@@ -83,7 +87,7 @@ pub(super) async fn stream(settings: &Settings, options: StartOptions, mut show:
         None => Ok(tables),
         Some(kind) => {
             let names: Vec<&str> = failures.iter().map(|(_, name)| name.as_str()).collect();
-            let more = match failures.iter().any(|(kind, _)| *kind == ErrorKind::State) {
+            let more = match on_disk {
                 true => "; `sluice doctor` examines what is on disk and says what to do",
                 false => "",
             };

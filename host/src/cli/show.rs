@@ -1,5 +1,6 @@
 //! How events look: one JSON object a line, plain lines in a pipe, or a line per table that moves on a terminal.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -12,6 +13,8 @@ use crate::report::{Event, TableSummary};
 
 /// More tables than this share one line.
 const TABLE_LINES: usize = 24;
+/// Codes that are told of rows in quarantine.
+const MOST_CODES: usize = 8;
 
 /// Shows events.
 pub(super) struct Show {
@@ -125,11 +128,26 @@ fn plain(event: &Event) -> Option<String> {
                     .unwrap_or_default()
             )
         }
+        Event::Retried {
+            capture_instance,
+            rows,
+            into_bronze,
+            still_quarantined,
+            still_codes,
+            ..
+        } => {
+            let what = retried(*rows, *into_bronze, *still_quarantined, still_codes);
+            format!("{capture_instance}: {what}")
+        }
         Event::Verdict {
             capture_instance,
             finalized_until,
+            open_quarantined,
         } => {
-            format!("{capture_instance}: complete until {finalized_until}")
+            format!(
+                "{capture_instance}: complete until {finalized_until}{}",
+                but_for(*open_quarantined)
+            )
         }
         Event::Retrying {
             capture_instance,
@@ -149,7 +167,10 @@ fn plain(event: &Event) -> Option<String> {
             error,
             ..
         } => format!("{capture_instance}: stopped: {error}"),
-        Event::Table(summary) => summary_line(summary),
+        Event::Table(summary) => match in_quarantine(summary) {
+            Some(line) => format!("{}\n{line}", summary_line(summary)),
+            None => summary_line(summary),
+        },
     })
 }
 
@@ -161,9 +182,72 @@ fn into_quarantine(rows: u64) -> String {
     }
 }
 
+/// What completeness does not hold for.
+fn but_for(open_quarantined: Option<i64>) -> String {
+    match open_quarantined.and_then(|rows| u64::try_from(rows).ok()) {
+        None | Some(0) => String::new(),
+        Some(1) => " but for 1 row in quarantine".to_owned(),
+        Some(rows) => format!(" but for {} rows in quarantine", grouped(rows)),
+    }
+}
+
+/// That rows are in quarantine, and why.
+fn in_quarantine(summary: &TableSummary) -> Option<String> {
+    let rows = u64::try_from(summary.open_quarantined?).ok().filter(|rows| *rows > 0)?;
+    let are = match rows {
+        1 => "1 row is".to_owned(),
+        rows => format!("{} rows are", grouped(rows)),
+    };
+    Some(format!(
+        "{}: {are} in quarantine ({}): `sluice quarantine list` shows them",
+        summary.capture_instance,
+        codes(&summary.open_codes)
+    ))
+}
+
+/// What became of rows that were read again.
+fn retried(rows: u64, into_bronze: u64, still: u64, still_codes: &BTreeMap<String, u64>) -> String {
+    let were = match rows {
+        0 => return "no rows in quarantine that could be read again".to_owned(),
+        1 => "1 row was".to_owned(),
+        rows => format!("{} rows were", grouped(rows)),
+    };
+    let mut text = format!(
+        "{were} read again: {} into bronze, {} still in quarantine",
+        grouped(into_bronze),
+        grouped(still)
+    );
+    match still_codes.first_key_value() {
+        Some((code, _)) if still_codes.len() == 1 => text.push_str(&format!(" ({code})")),
+        Some(_) => text.push_str(&format!(" ({})", codes(still_codes))),
+        None => {}
+    }
+    match rows.saturating_sub(into_bronze).saturating_sub(still) {
+        0 => {}
+        left_out => text.push_str(&format!(", {} left out by the transforms", grouped(left_out))),
+    }
+    text
+}
+
+/// `40 trap, 2 no-at-sign`: rows by their codes, the most first.
+fn codes(codes: &BTreeMap<String, u64>) -> String {
+    let mut by_rows: Vec<(&String, &u64)> = codes.iter().collect();
+    by_rows.sort_by_key(|(_, rows)| Reverse(**rows));
+    let more = by_rows.len().saturating_sub(MOST_CODES);
+    let mut told: Vec<String> = by_rows
+        .into_iter()
+        .take(MOST_CODES)
+        .map(|(code, rows)| format!("{} {code}", grouped(*rows)))
+        .collect();
+    if more > 0 {
+        told.push(format!("{more} more codes"));
+    }
+    told.join(", ")
+}
+
 fn summary_line(summary: &TableSummary) -> String {
     format!(
-        "{}: {} rows ({} inserts, {} updates, {} deletes){} in {} batches, up to {}, complete until {}",
+        "{}: {} rows ({} inserts, {} updates, {} deletes){} in {} batches, up to {}, complete until {}{}",
         summary.capture_instance,
         summary.rows,
         summary.inserts,
@@ -176,7 +260,8 @@ fn summary_line(summary: &TableSummary) -> String {
             .map_or_else(|| "the beginning".to_owned(), |lsn| lsn.to_string()),
         summary
             .finalized_until
-            .map_or_else(|| "nothing yet".to_owned(), |until| until.to_string())
+            .map_or_else(|| "nothing yet".to_owned(), |until| until.to_string()),
+        but_for(summary.open_quarantined.filter(|_| summary.finalized_until.is_some()))
     )
 }
 
@@ -254,11 +339,15 @@ impl Terminal {
                     .finalized_until
                     .map_or_else(|| "nothing yet".to_owned(), |until| until.to_string());
                 self.bar(&summary.capture_instance).finish_with_message(format!(
-                    "{:<28} {:>12} rows{}   complete until {until}",
+                    "{:<28} {:>12} rows{}   complete until {until}{}",
                     summary.capture_instance.0,
                     grouped(summary.rows),
                     into_quarantine(summary.quarantined),
+                    but_for(summary.open_quarantined.filter(|_| summary.finalized_until.is_some())),
                 ));
+                if let Some(line) = in_quarantine(summary) {
+                    self.line(line);
+                }
             }
             Event::Failed { capture_instance, .. } => {
                 let bar = self.bar(capture_instance);
@@ -268,7 +357,7 @@ impl Terminal {
                     self.line(line);
                 }
             }
-            Event::Retrying { .. } | Event::Warning { .. } | Event::SourceWarning { .. } => {
+            Event::Retrying { .. } | Event::Retried { .. } | Event::Warning { .. } | Event::SourceWarning { .. } => {
                 if let Some(line) = plain(event) {
                     self.line(line);
                 }
@@ -315,6 +404,60 @@ pub(super) fn grouped(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn by_code(codes: &[(&str, u64)]) -> BTreeMap<String, u64> {
+        codes.iter().map(|(code, rows)| ((*code).to_owned(), *rows)).collect()
+    }
+
+    #[test]
+    fn a_summary_says_what_is_in_quarantine_and_what_the_verdict_does_not_hold_for() {
+        let mut summary = TableSummary::new(CaptureInstance("dbo_t".to_owned()), "t".into(), Vec::new());
+        summary.finalized_until = Some(crate::lsn::UtcMicros(0));
+        let line = |summary: &TableSummary| plain(&Event::Table(summary.clone())).unwrap();
+        assert!(line(&summary).ends_with("complete until 1970-01-01T00:00:00.000Z"));
+        summary.open_quarantined = Some(0);
+        assert!(line(&summary).ends_with("complete until 1970-01-01T00:00:00.000Z"));
+        summary.open_quarantined = Some(1042);
+        summary.open_codes = by_code(&[("no-at-sign", 2), ("trap", 1040)]);
+        let text = line(&summary);
+        let (summed, more) = text.split_once('\n').unwrap();
+        assert!(
+            summed.ends_with("complete until 1970-01-01T00:00:00.000Z but for 1,042 rows in quarantine"),
+            "{summed}"
+        );
+        assert_eq!(
+            more,
+            "dbo_t: 1,042 rows are in quarantine (1,040 trap, 2 no-at-sign): `sluice quarantine list` shows them"
+        );
+        let many: BTreeMap<String, u64> = (0..10).map(|code| (format!("c{code}"), 1)).collect();
+        assert!(codes(&many).ends_with("1 c7, 2 more codes"), "{}", codes(&many));
+    }
+
+    #[test]
+    fn a_retry_says_what_became_of_the_rows() {
+        let one = by_code(&[("no-at-sign", 2)]);
+        for (told, expected) in [
+            (
+                retried(2, 0, 2, &one),
+                "2 rows were read again: 0 into bronze, 2 still in quarantine (no-at-sign)",
+            ),
+            (
+                retried(5, 1, 3, &by_code(&[("trap", 1), ("with-another-row", 2)])),
+                "5 rows were read again: 1 into bronze, 3 still in quarantine (2 with-another-row, 1 trap), 1 left out by the \
+                 transforms",
+            ),
+            (
+                retried(1, 1, 0, &BTreeMap::new()),
+                "1 row was read again: 1 into bronze, 0 still in quarantine",
+            ),
+            (
+                retried(0, 0, 0, &BTreeMap::new()),
+                "no rows in quarantine that could be read again",
+            ),
+        ] {
+            assert_eq!(told, expected);
+        }
+    }
 
     #[test]
     fn numbers_are_grouped() {

@@ -12,6 +12,7 @@ mod secret;
 mod section;
 mod source;
 mod table;
+mod table_keys;
 mod units;
 
 use std::path::{Path, PathBuf};
@@ -30,6 +31,7 @@ pub use table::{MaxQuarantined, OnTransformChange, Origin, TableSettings, Transf
 
 pub(crate) use section::nearest;
 pub(crate) use table::json_of;
+pub(crate) use table_keys::is_table_setting;
 
 use secret::Secrets;
 use section::Section;
@@ -122,6 +124,22 @@ pub enum ConfigError {
         key: String,
         /// The nearest known key.
         nearest: Option<String>,
+    },
+    /// A key of a table stands in another section: TOML takes it for one of the section before it.
+    #[error(
+        "unknown key {key}; {setting} is a setting of [[table]]: it has to stand {}",
+        match under_a_table {
+            true => "above the first [[table.transform]]",
+            false => "under [[table]]",
+        }
+    )]
+    Misplaced {
+        /// Its full name.
+        key: String,
+        /// Its own name.
+        setting: String,
+        /// The section is one of a table.
+        under_a_table: bool,
     },
     /// A key's value is wrong.
     #[error("{key} {problem}")]
@@ -383,6 +401,31 @@ control_table = "lake/ops/table_finalization"
         assert_eq!(error, "unknown key table[1].granularty; did you mean granularity?");
         let error = Settings::parse("[source]\nservr = \"x\"\n", Path::new("/"), Path::new("s.toml")).unwrap_err();
         assert!(error.to_string().contains("source.server is required"), "{error}");
+    }
+
+    #[test]
+    fn a_setting_of_a_table_in_another_section_is_told_where_to_stand() {
+        let error = parse(
+            "[[table]]\ncapture_instance = \"dbo_orders\"\n[[table.transform]]\nplugin = \"mask\"\n\
+             on_transform_change = \"continue\"\n",
+        )
+        .unwrap_err();
+        assert_eq!(
+            error,
+            "unknown key table[1].transform[1].on_transform_change; on_transform_change is a setting of [[table]]: it has to \
+             stand above the first [[table.transform]]"
+        );
+        let error = parse("[limits]\ntrigger = \"10s\"\n").unwrap_err();
+        assert_eq!(
+            error,
+            "unknown key limits.trigger; trigger is a setting of [[table]]: it has to stand under [[table]]"
+        );
+        // What a table alone may have is no default.
+        let error = parse("protect = [\"email\"]\n[[table]]\ncapture_instance = \"a\"\n").unwrap_err();
+        assert!(
+            error.starts_with("unknown key defaults.protect; protect is a setting of"),
+            "{error}"
+        );
     }
 
     #[test]

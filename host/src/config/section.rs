@@ -179,6 +179,13 @@ impl<'a> Section<'a> {
     /// Refuses every key that nobody asked for.
     pub(super) fn finish(self) -> Result<(), ConfigError> {
         for key in self.table.keys() {
+            if !self.known.contains(key.as_str()) && super::is_table_setting(key) {
+                return Err(ConfigError::Misplaced {
+                    key: self.name(key),
+                    setting: key.clone(),
+                    under_a_table: self.path.starts_with("table["),
+                });
+            }
             if !self.known.contains(key.as_str()) {
                 return Err(ConfigError::UnknownKey {
                     key: self.name(key),

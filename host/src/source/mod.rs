@@ -52,6 +52,7 @@ pub use look::{Ddl, TableLook, look};
 pub use mapping::{Skipped, check_history, is_nothing_between, skip_to};
 pub use plan::{RangeLimits, RangePlan, commit_time, plan_range, replay_times};
 pub use poller::{LONGEST_PAUSE as LONGEST_POLL_PAUSE, Listing, Poll, PollState, Poller, Registration, TablePoll};
+pub(crate) use quote::change_table;
 pub use retry_policy::persist;
 pub use row_sink::RowSink;
 pub use stream_pool::StreamPool;

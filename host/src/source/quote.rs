@@ -11,7 +11,7 @@ pub(super) fn literal(text: &str) -> String {
 }
 
 /// The change table of a capture instance.
-pub(super) fn change_table(capture_instance: &str) -> String {
+pub(crate) fn change_table(capture_instance: &str) -> String {
     format!("[cdc].{}", name(&format!("{capture_instance}_CT")))
 }
 

@@ -20,7 +20,7 @@ use crate::source::{
 };
 use crate::transform::{Chain, Together};
 
-use super::course::bounds;
+use super::bounds::bounds;
 use super::open::{OpenTable, blocking};
 use super::publish::Committed;
 use super::quarantine::QuarantineLimit;

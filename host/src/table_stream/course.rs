@@ -2,14 +2,15 @@
 //! runs left and by what the configuration says now. `docs/decisions/0009` has the table of cases.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
 
 use crate::checkpoint::{ATTEMPTS, CommitRecord, PlannedBatch, StateError};
 use crate::config::{OnTransformChange, TableSettings};
 use crate::identity::{BatchId, CaptureInstance};
-use crate::transform::{Chain, OnError, Provenance, digest_of};
+use crate::transform::{Chain, Provenance, digest_of};
 
 use super::StreamError;
+use super::bounds::{bounds, differences};
+use super::described::{describe, describe_json, from_to, steps, what_changed};
 
 /// What earlier runs left in the checkpoint.
 #[derive(Clone)]
@@ -81,35 +82,32 @@ pub(super) fn course(
     decide(settings.on_transform_change, instances, &now, left)
 }
 
+/// That the chain changed, where the next batch begins with another one because the user said that it may. Of a batch that was
+/// planned and is not done its course says it.
+pub(super) fn chain_changed(settings: &TableSettings, chain: &Chain, left: &Left<'_>) -> Option<String> {
+    let is_open = left.open.is_some_and(|open| !open.ranges.is_empty());
+    if is_open || settings.on_transform_change != OnTransformChange::Continue {
+        return None;
+    }
+    told_of_change(chain.digest(), chain.provenance(), left)
+}
+
+fn told_of_change(digest: &str, provenance: &[Provenance], left: &Left<'_>) -> Option<String> {
+    let last = left.last.as_ref().filter(|last| last.chain != digest)?;
+    left.last_with_rows?;
+    let done = left.open.map_or(last.batch, |open| open.batch_id);
+    Some(format!(
+        "chain changed: {}, from batch {} on (on_transform_change = \"continue\")",
+        from_to(&steps(&last.provenance), provenance),
+        done.0 + 1
+    ))
+}
+
 /// The chain of the configuration.
 struct InForce<'a> {
     digest: &'a str,
     provenance: &'a [Provenance],
     bounds: String,
-}
-
-/// What decides beside the chain which rows it takes: a row that overruns a limit, or shows a protected value, can go into
-/// quarantine. A deadline cannot.
-pub(super) fn bounds(settings: &TableSettings) -> String {
-    let transforms = settings.transforms.iter().map(|transform| {
-        let on_error = match transform.on_error {
-            OnError::Fail => "fail",
-            OnError::Quarantine => "quarantine",
-        };
-        format!(
-            "{on_error} memory {} output {}",
-            transform.memory_bytes, transform.output_bytes
-        )
-    });
-    let mut protect = settings.protect.clone();
-    protect.sort_unstable();
-    format!(
-        "{}; protect {}; leak_check {:?}",
-        transforms.collect::<Vec<_>>().join(", "),
-        protect.join(", "),
-        settings.leak_check
-    )
-    .to_lowercase()
 }
 
 fn decide(
@@ -138,10 +136,18 @@ fn decide(
         ));
     }
     if let Some(planned) = open.bounds.as_ref().filter(|planned| **planned != now.bounds) {
-        reasons.push(format!(
-            "what decides which rows are taken changed: from {planned} to {}",
-            now.bounds
-        ));
+        let plugins: Vec<&str> = now.provenance.iter().map(|step| step.plugin.as_str()).collect();
+        let mut changed = differences(planned, &now.bounds, &plugins);
+        if changed.is_empty() && planned_so {
+            changed.push(format!("from {planned} to {}", now.bounds));
+        }
+        // Where the transforms are others, the chain says it.
+        if !changed.is_empty() {
+            reasons.push(format!(
+                "what decides which rows are taken changed: {}",
+                changed.join(", ")
+            ));
+        }
     }
     let others = open.ranges.iter().map(|range| &range.capture_instance);
     if let Some(other) = others.into_iter().find(|other| !instances.contains(other)) {
@@ -194,94 +200,6 @@ fn may_change(policy: OnTransformChange, now: &InForce<'_>, left: &Left<'_>) -> 
         is: describe(now.provenance),
         what: what_changed(&steps(ran), now.provenance),
     })
-}
-
-/// `mask@0.1.0`.
-pub(crate) fn plugin_name(provenance: &Provenance) -> String {
-    format!("{}@{}", provenance.plugin, provenance.version)
-}
-
-/// A chain in one line, with what its digest depends on.
-fn describe(provenance: &[Provenance]) -> String {
-    if provenance.is_empty() {
-        return "no transform".to_owned();
-    }
-    let steps: Vec<String> = provenance
-        .iter()
-        .map(|step| {
-            let keys: Vec<String> = step
-                .keys
-                .iter()
-                .map(|(name, version)| format!("{name}={version}"))
-                .collect();
-            let lookups: Vec<String> = step
-                .lookups
-                .iter()
-                .map(|(name, sha256)| format!("{name}={sha256:.12}"))
-                .collect();
-            format!(
-                "{} (component {:.12}, configuration {:.12}{}{}{}{})",
-                plugin_name(step),
-                step.sha256,
-                step.config_sha256,
-                if keys.is_empty() { "" } else { ", keys " },
-                keys.join(" "),
-                if lookups.is_empty() { "" } else { ", lookups " },
-                lookups.join(" ")
-            )
-        })
-        .collect();
-    steps.join(" → ")
-}
-
-fn describe_json(provenance: &str) -> String {
-    match steps(provenance) {
-        Some(steps) => describe(&steps),
-        None => "a chain that this version cannot read".to_owned(),
-    }
-}
-
-fn steps(provenance: &str) -> Option<Vec<Provenance>> {
-    serde_json::from_str(provenance).ok()
-}
-
-/// ` (the configuration of mask, key pii of mask)`: what is another in a chain of the same plugins; else nothing, because
-/// the two chains say it.
-fn what_changed(was: &Option<Vec<Provenance>>, now: &[Provenance]) -> String {
-    let Some(was) = was else { return String::new() };
-    let same_plugins = was
-        .iter()
-        .map(|step| &step.plugin)
-        .eq(now.iter().map(|step| &step.plugin));
-    if !same_plugins {
-        return String::new();
-    }
-    let mut changed = Vec::new();
-    for (was, now) in was.iter().zip(now) {
-        if was.sha256 != now.sha256 {
-            changed.push(format!("the component of {}", now.plugin));
-        }
-        if was.config_sha256 != now.config_sha256 {
-            changed.push(format!("the configuration of {}", now.plugin));
-        }
-        let keys = differing(&was.keys, &now.keys);
-        changed.extend(keys.map(|name| format!("key {name} of {}", now.plugin)));
-        let lookups = differing(&was.lookups, &now.lookups);
-        changed.extend(lookups.map(|name| format!("lookup {name} of {}", now.plugin)));
-    }
-    match changed.is_empty() {
-        true => String::new(),
-        false => format!(" ({})", changed.join(", ")),
-    }
-}
-
-/// The names that do not mean the same in both.
-fn differing<'a>(
-    was: &'a BTreeMap<String, String>,
-    now: &'a BTreeMap<String, String>,
-) -> impl Iterator<Item = &'a String> {
-    let names: BTreeSet<&String> = was.keys().chain(now.keys()).collect();
-    names.into_iter().filter(|name| was.get(*name) != now.get(*name))
 }
 
 #[cfg(test)]
@@ -399,6 +317,29 @@ mod tests {
     }
 
     #[test]
+    fn a_chain_that_changes_because_it_may_is_told_with_the_batch_that_begins_with_it() {
+        let last = done("a");
+        let told = |digest: &str, open: Option<&PlannedBatch>, rows: bool| {
+            let left = Left {
+                open,
+                last: Some(Ran::recorded(&last)),
+                last_with_rows: rows.then_some(BatchId(6)),
+            };
+            told_of_change(digest, &[], &left)
+        };
+        assert_eq!(
+            told("b", None, true).as_deref(),
+            Some("chain changed: mask@1 → no transform, from batch 7 on (on_transform_change = \"continue\")")
+        );
+        // A position without rows takes a number.
+        let mut idle = planned("a", "dbo_t", 0);
+        idle.ranges.clear();
+        assert!(told("b", Some(&idle), true).is_some_and(|text| text.contains("from batch 8 on")));
+        assert_eq!(told("a", None, true), None);
+        assert_eq!(told("b", None, false), None, "nothing is mixed");
+    }
+
+    #[test]
     fn another_instance_is_another_attempt() {
         let open = planned("b", "dbo_t_v1", 0);
         let (attempt, reason) = anew(decided(OnTransformChange::Fail, Some(&open), None, false).unwrap());
@@ -416,41 +357,6 @@ mod tests {
         let course = decided(OnTransformChange::Continue, Some(&open), Some(&done("a")), true).unwrap();
         assert_eq!(course, Course::AsPlanned);
         assert!(decided(OnTransformChange::Fail, Some(&open), Some(&done("a")), true).is_err());
-    }
-
-    #[test]
-    fn what_changed_is_said_where_the_plugins_are_the_same() {
-        let step = |sha256: &str, config: &str, key: &str| Provenance {
-            plugin: "mask".into(),
-            version: "1".into(),
-            sha256: sha256.into(),
-            wit: "0.1.0".into(),
-            config_sha256: config.into(),
-            keys: [("pii".to_owned(), key.to_owned())].into(),
-            lookups: BTreeMap::new(),
-        };
-        let looking = |sha256: &str| Provenance {
-            lookups: [("countries".to_owned(), sha256.to_owned())].into(),
-            ..step("aa", "bb", "v1")
-        };
-        let was = Some(vec![step("aa", "bb", "v1")]);
-        let said = |now: &[Provenance]| what_changed(&was, now);
-        assert_eq!(said(&[step("aa", "cc", "v1")]), " (the configuration of mask)");
-        assert_eq!(
-            said(&[step("ab", "bb", "v2")]),
-            " (the component of mask, key pii of mask)"
-        );
-        assert_eq!(said(&[looking("cc")]), " (lookup countries of mask)");
-        let looked = Some(vec![looking("cc")]);
-        assert_eq!(what_changed(&looked, &[looking("dd")]), " (lookup countries of mask)");
-        assert_eq!(what_changed(&looked, &[looking("cc")]), "");
-        assert!(
-            describe(&[looking("0123456789abcdef")]).ends_with(", keys pii=v1, lookups countries=0123456789ab)"),
-            "{}",
-            describe(&[looking("0123456789abcdef")])
-        );
-        assert_eq!(said(&[]), "");
-        assert_eq!(what_changed(&None, &[]), "");
     }
 
     #[test]

@@ -193,6 +193,12 @@ impl StreamError {
         self.kind() == ErrorKind::DataLoss
     }
 
+    /// What is on disk is damaged, foreign or somebody else's. A source that is another one than it was is none of the
+    /// table's: what is on disk is well.
+    pub fn is_on_disk(&self) -> bool {
+        self.kind() == ErrorKind::State && !matches!(self, StreamError::Source(_))
+    }
+
     /// The source's schema no longer fits.
     pub fn is_schema_changed(&self) -> bool {
         self.kind() == ErrorKind::SchemaChanged
@@ -208,5 +214,28 @@ impl From<SourceError> for StreamError {
 impl From<Arc<SourceError>> for StreamError {
     fn from(error: Arc<SourceError>) -> StreamError {
         StreamError::Source(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::CaptureInstance;
+
+    #[test]
+    fn another_history_of_the_source_is_no_matter_of_what_is_on_disk() {
+        let other = StreamError::from(SourceError::OtherHistory {
+            capture_instance: CaptureInstance("dbo_t".to_owned()),
+            end: Lsn::MAX,
+        });
+        assert_eq!(other.kind(), ErrorKind::State);
+        assert!(!other.is_on_disk());
+        let ahead = StreamError::QuarantineAhead {
+            table: "t".to_owned(),
+            app_id: AppId("a".to_owned()),
+            batch: BatchId(1),
+        };
+        assert!(ahead.is_on_disk());
+        assert!(!StreamError::Stopped.is_on_disk());
     }
 }

@@ -5,7 +5,7 @@ use crate::config::TableSettings;
 use crate::report::Event;
 use crate::transform::{ConfigFault, Provenance, TransformError};
 
-use super::course::plugin_name;
+use super::described::plugin_name;
 use super::{Shared, StreamError};
 
 /// Says where the components of the last chain are kept, when an error is about them. They are not run from there: what
@@ -29,7 +29,7 @@ pub(super) async fn tell(shared: &Shared, settings: &TableSettings, error: &Stre
     shared.tell(Event::Warning {
         capture_instance: settings.capture_instance.clone(),
         message: format!(
-            "the checkpoint keeps the components of the last chain: {}",
+            "the checkpoint keeps the components of the last chain; copy one back to restore the former chain: {}",
             kept.join(", ")
         ),
     });

@@ -10,8 +10,10 @@
 //! So each later step is redone from the one before it, and a batch that bronze already has is never written again.
 
 mod batch_run;
+mod bounds;
 mod committed;
 mod course;
+mod described;
 mod error;
 mod idle;
 mod kept;
@@ -55,7 +57,8 @@ use crate::source::{
 use crate::transform::{Engine, KeyRing};
 use crate::verdict::{TableStatus, VerdictUpdate, VerdictWriter};
 
-pub(crate) use course::{Course, plugin_name};
+pub(crate) use course::Course;
+pub(crate) use described::plugin_name;
 pub use error::StreamError;
 use open::OpenTable;
 pub(crate) use open::{recorded_position, specs};

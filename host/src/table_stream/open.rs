@@ -23,7 +23,8 @@ use crate::transform::{Chain, OutputColumn, Route, TransformSpec};
 use crate::verdict::{TableStatus, VerdictUpdate};
 
 use super::committed;
-use super::course::{Course, Left, Ran, course, plugin_name};
+use super::course::{Course, Left, Ran, chain_changed, course};
+use super::described::plugin_name;
 use super::omitted::Omitted;
 
 use super::position::{Bearings, FirstChange, Next};
@@ -298,12 +299,19 @@ impl OpenTable {
             last: ended.as_deref().or(last.as_ref()).map(Ran::recorded),
             last_with_rows: self.last_with_rows,
         };
+        let changed = chain_changed(&self.settings, &self.chain, &left);
         if let Course::Anew { attempt, reason } = course(&self.settings, &self.instances(), &self.chain, left)? {
             // Bronze may have it after all.
             if let Some(late) = self.plan_anew(attempt, reason).await? {
                 self.publish_what_is_missing(Some(&late)).await?;
                 ended = Some(late);
             }
+        }
+        if let Some(message) = changed {
+            self.shared.tell(Event::Warning {
+                capture_instance: self.settings.capture_instance.clone(),
+                message,
+            });
         }
         self.shared.tell(Event::Opened {
             capture_instance: self.settings.capture_instance.clone(),
@@ -423,6 +431,9 @@ impl OpenTable {
     pub(super) async fn close(mut self) -> Result<TableSummary, StreamError> {
         self.summary.finalized_until = self.publisher.close().await?;
         self.summary.at(self.recorded);
+        let quarantine = self.quarantine.get_mut();
+        self.summary.open_quarantined = quarantine.open_count();
+        self.summary.open_codes.clone_from(quarantine.open_codes());
         Ok(self.summary)
     }
 

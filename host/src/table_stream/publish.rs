@@ -149,6 +149,7 @@ impl Work {
 
     async fn advance(&mut self, update: VerdictUpdate) -> Result<(), StreamError> {
         let verdicts = &self.verdicts;
+        let open_quarantined = update.open_quarantined;
         let advance = self.retried(move || verdicts.advance(update.clone()));
         let until = self.unless_closing(advance, self.verdicts.flush()).await?;
         if until > self.finalized
@@ -158,6 +159,7 @@ impl Work {
             self.shared.tell(Event::Verdict {
                 capture_instance: self.instance.clone(),
                 finalized_until,
+                open_quarantined,
             });
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Rows that go into quarantine with their batch: how many may, and that they are there once, before bronze has the batch.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::checkpoint::{ATTEMPTS, Checkpoint, PlannedBatch};
 use crate::config::{MaxQuarantined, TableSettings};
@@ -90,8 +90,8 @@ pub(super) struct Quarantine {
     /// The rows of the stream in the version `seen` of the table. They are read again only when somebody else moved it on.
     rows: Vec<QuarantineRow>,
     seen: Option<u64>,
-    /// Rows of batches that are done, and open.
-    open: usize,
+    /// Rows of batches that are done, and open, by their codes.
+    open: BTreeMap<String, u64>,
 }
 
 impl Quarantine {
@@ -107,7 +107,7 @@ impl Quarantine {
             recorded: None,
             rows: Vec::new(),
             seen: None,
-            open: 0,
+            open: BTreeMap::new(),
         };
         quarantine.look().await?;
         Ok(quarantine)
@@ -188,7 +188,7 @@ impl Quarantine {
     /// The batches before `next` are done: their rows count.
     pub(super) fn count(&mut self, next: BatchId) {
         if self.table.is_some() {
-            self.open = open_rows(&self.done_before(next)).len();
+            self.open = by_code(&open_rows(&self.done_before(next)));
         }
     }
 
@@ -202,7 +202,12 @@ impl Quarantine {
     /// Rows of batches that are done, and open; absent while there is no table.
     pub(super) fn open_count(&self) -> Option<i64> {
         self.table.as_ref()?;
-        i64::try_from(self.open).ok()
+        i64::try_from(self.open.values().sum::<u64>()).ok()
+    }
+
+    /// The same by their codes.
+    pub(super) fn open_codes(&self) -> &BTreeMap<String, u64> {
+        &self.open
     }
 
     async fn look(&mut self) -> Result<(), StreamError> {
@@ -387,6 +392,16 @@ impl OpenTable {
         }
         Ok(())
     }
+}
+
+/// How many rows have each code.
+pub(super) fn by_code<'r>(rows: impl IntoIterator<Item = &'r QuarantineRow>) -> BTreeMap<String, u64> {
+    let mut codes = BTreeMap::new();
+    for row in rows {
+        // Without a code is only a row that somebody else wrote.
+        *codes.entry(row.code.clone().unwrap_or_default()).or_default() += 1;
+    }
+    codes
 }
 
 /// The rows of a batch that go into quarantine.

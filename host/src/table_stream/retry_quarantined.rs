@@ -29,7 +29,7 @@ use crate::transform::Together;
 
 use super::StreamError;
 use super::open::{OpenTable, blocking};
-use super::quarantine::{QuarantineLimit, rows_of};
+use super::quarantine::{QuarantineLimit, by_code, rows_of};
 use super::record::{Seen, Timing};
 use super::schema::Told;
 use super::staging::Staging;
@@ -77,6 +77,9 @@ impl OpenTable {
                 "{gone} of the rows in quarantine are no longer in the change table (cleanup took them, or their capture instance is \
                  gone): they cannot be read again, and stay in quarantine as the record of what bronze lacks"
             ));
+        }
+        if by_commit.is_empty() {
+            self.tell_retried(None, 0, 0, &[]);
         }
         let mut commits = by_commit.into_iter().peekable();
         while commits.peek().is_some() && !self.shared.stop.is_cancelled() {
@@ -126,10 +129,10 @@ impl OpenTable {
         self.open_batch = Some(planned.clone());
         let mut failures = 0;
         let mut look = false;
-        let (facts, warning) = loop {
+        let (facts, warning, missing) = loop {
             let done = async {
                 if look && let Some(facts) = self.in_bronze(&planned).await? {
-                    return Ok((facts, None));
+                    return Ok((facts, None, 0));
                 }
                 let commits = self.located(&commits, poll).await?;
                 self.attempt_retry(&planned, commits, &wanted, &asked, timing).await
@@ -140,7 +143,28 @@ impl OpenTable {
             }
             look = true;
         };
-        self.finish(&planned, facts, warning, false).await
+        let into_bronze = facts.rows.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0);
+        self.finish(&planned, facts, warning, false).await?;
+        let asked_for: HashSet<Change> = asked.iter().map(QuarantineRow::change).collect();
+        let next = self.next_batch;
+        let mut still = self
+            .retried(|| async { self.quarantine.lock().await.open_rows(next).await })
+            .await?;
+        still.retain(|row| asked_for.contains(&row.change()));
+        let rows = asked.len().saturating_sub(missing) as u64;
+        self.tell_retried(Some(planned.batch_id), rows, into_bronze, &still);
+        Ok(())
+    }
+
+    fn tell_retried(&self, batch_id: Option<BatchId>, rows: u64, into_bronze: u64, still: &[QuarantineRow]) {
+        self.shared.tell(Event::Retried {
+            capture_instance: self.settings.capture_instance.clone(),
+            batch_id,
+            rows,
+            into_bronze,
+            still_quarantined: still.len() as u64,
+            still_codes: by_code(still),
+        });
     }
 
     fn told_of_retry(&self, position: Offset, asked: &[QuarantineRow], batches: &BTreeSet<i64>) -> Told {
@@ -188,6 +212,7 @@ impl OpenTable {
         Ok(located)
     }
 
+    /// The facts of the batch, what there is to warn of, and how many rows were not there.
     async fn attempt_retry(
         &self,
         planned: &PlannedBatch,
@@ -195,7 +220,7 @@ impl OpenTable {
         wanted: &Changes,
         asked: &[QuarantineRow],
         mut timing: Timing,
-    ) -> Result<(FactsRow, Option<String>), StreamError> {
+    ) -> Result<(FactsRow, Option<String>, usize), StreamError> {
         self.bronze.claim(self.checkpoint.fencing()).await?;
         let at = AttemptAt {
             batch: planned.batch_id,
@@ -248,9 +273,9 @@ impl OpenTable {
         };
         if tally.rows == 0 {
             staged.abort().await;
-            return Ok((facts, warning));
+            return Ok((facts, warning, missing));
         }
-        Ok((self.commit(planned, staged, facts, timing).await?, warning))
+        Ok((self.commit(planned, staged, facts, timing).await?, warning, missing))
     }
 
     /// Reads the commits one after the other, and passes the wanted changes of them through the chain: once more where a row

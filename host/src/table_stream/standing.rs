@@ -13,7 +13,7 @@ use crate::source::TableSource;
 use crate::transform::Chain;
 
 use super::StreamError;
-use super::course::{Course, Left, Ran, course};
+use super::course::{Course, Left, Ran, chain_changed, course};
 use super::open::{blocking, bronze_spec, identity};
 use super::quarantine_kept::{by_record, expect_kept};
 
@@ -28,6 +28,8 @@ pub(crate) struct Standing {
     pub(crate) owner: Option<String>,
     /// Whether the bronze table is there.
     pub(crate) has_bronze: bool,
+    /// That the next batch begins with another chain.
+    pub(crate) chain_changed: Option<String>,
 }
 
 /// What becomes of a batch that was begun and is not done.
@@ -115,6 +117,7 @@ pub(crate) async fn standing(
         },
     };
     let instances: Vec<_> = source.table.instances.iter().map(|instance| &instance.name).collect();
+    let chain_changed = chain_changed(settings, chain, &left);
     let course = course(settings, &instances, chain, left)?;
     let open = open.map(|open| match open {
         Open::GoesOn(_) => Open::GoesOn(course),
@@ -128,6 +131,7 @@ pub(crate) async fn standing(
             .map(|record| (record.batch_id, record.position())),
         owner: seen.owner,
         has_bronze: seen.bronze.is_some(),
+        chain_changed,
     })
 }
 

@@ -529,7 +529,13 @@ mod tests {
     fn what_goes_along_is_of_the_transform_that_all_rejected_rows_are_of() {
         let of = |steps: &[Option<usize>]| the_only(steps.iter().copied());
         assert_eq!(of(&[Some(1), Some(1)]), Some(1));
-        for none in [vec![], vec![None], vec![Some(0), Some(1)], vec![Some(0), None], vec![None, Some(0)]] {
+        for none in [
+            vec![],
+            vec![None],
+            vec![Some(0), Some(1)],
+            vec![Some(0), None],
+            vec![None, Some(0)],
+        ] {
             assert_eq!(of(&none), None, "{none:?}");
         }
     }

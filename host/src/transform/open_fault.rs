@@ -111,7 +111,8 @@ mod tests {
 
     #[test]
     fn a_setting_of_the_table_at_the_end_of_the_file_is_told_where_to_stand() {
-        let told = "`on_transform_change` is a setting of [[table]]: it has to stand above the first [[table.transform]]";
+        let told =
+            "`on_transform_change` is a setting of [[table]]: it has to stand above the first [[table.transform]]";
         let missing = ConfigFault::Missing {
             names: vec!["on_transform_change".to_owned()],
             nearest: Some("email".to_owned()),
@@ -152,7 +153,10 @@ mod tests {
     fn a_key_that_is_misspelt_is_answered_with_the_one_that_is_granted() {
         let granted = BTreeMap::from([("pii".to_owned(), "v1".to_owned())]);
         let meant = |reason: &str| meant_key(reason, &granted);
-        assert_eq!(meant("the key `pi` is not granted to this transform"), Some("pii".to_owned()));
+        assert_eq!(
+            meant("the key `pi` is not granted to this transform"),
+            Some("pii".to_owned())
+        );
         assert_eq!(meant("the key `other` is not granted to this transform"), None);
         assert_eq!(meant("the key `pii` is not granted to this transform"), None);
         assert_eq!(meant("the key `pi` is too long"), None);

@@ -426,9 +426,9 @@ mod tests {
         );
         let error = check(vec![column(&["pi"])], &[]).unwrap_err();
         assert!(
-            error
-                .to_string()
-                .ends_with("is not granted to this transform; did you mean `pii`? else add it to the transform's `keys`"),
+            error.to_string().ends_with(
+                "is not granted to this transform; did you mean `pii`? else add it to the transform's `keys`"
+            ),
             "{error}"
         );
     }

@@ -258,7 +258,11 @@ fn a_code_that_is_a_value_and_a_row_that_is_none_are_withheld() {
 fn an_error_may_name_a_column_of_the_plan_and_a_reject_only_one_of_the_table() {
     let bench = Bench::new(&["badguest"]);
     let error = bench.fails(bad("error-in-output"));
-    refused(&error, "badguest", "refused the batch with code `bad-row`, column `made`");
+    refused(
+        &error,
+        "badguest",
+        "refused the batch with code `bad-row`, column `made`",
+    );
     let error = bench.fails(bad("reject-in-output"));
     refused(&error, "badguest", "column `(unknown)`, row 0 of the chunk");
 }

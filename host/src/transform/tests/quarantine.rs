@@ -266,7 +266,10 @@ fn a_protected_value_in_a_column_that_passes_is_no_transforms_fault() {
     let applied = chain
         .apply(&people_batch(&[2, 2], vec![Some("note 0"), Some("anna")]))
         .unwrap();
-    assert_eq!(outcome(&applied), (vec![at("01", Some("name"), PROTECTED_VALUE)], vec![1]));
+    assert_eq!(
+        outcome(&applied),
+        (vec![at("01", Some("name"), PROTECTED_VALUE)], vec![1])
+    );
     assert_eq!(applied.quarantined[0].step, None);
 }
 
