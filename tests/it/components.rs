@@ -204,6 +204,19 @@ async fn what_a_component_says_is_logged_only_when_it_is_asked_for_by_name() {
     }
 }
 
+/// A chunk is tried twice. Nobody sees colours in a pipe.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trace_is_logged_once_and_a_log_in_a_pipe_has_no_colours() {
+    let server = server().await;
+    let project = project(&server, "badguest", "{ behave = \"trap\" }", "");
+    project.plugin("badguest", &component("badguest"));
+    let run = project.once_with(&[("SLUICE_LOG", "sluice::guest=debug")]);
+    assert_eq!(run.code, 6, "{}", run.stdout);
+    assert_eq!(run.stderr.matches("sluice::guest").count(), 1, "{}", run.stderr);
+    assert!(run.stderr.contains("wasm trap"), "{}", run.stderr);
+    assert!(!run.stderr.contains('\u{1b}'), "{}", run.stderr);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bad_plan_is_refused_before_anything_is_read() {
     let server = server().await;

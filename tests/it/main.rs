@@ -34,6 +34,7 @@ mod plugin_kit;
 mod plugins;
 mod quarantine;
 mod quarantine_kept;
+mod quarantine_told;
 mod reader_schedules;
 mod reading;
 mod replay;

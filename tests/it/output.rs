@@ -100,7 +100,11 @@ async fn every_json_object_has_the_fields_that_the_page_lists() {
     );
     other.plugin("upper", &component("upper"));
     as_documented(&other.once().ok().events(), &types, &mut seen);
-    for (command, arguments) in [("quarantine", &["list", "--json"][..]), ("lock", &["--json"])] {
+    for (command, arguments) in [
+        ("quarantine", &["list", "--json"][..]),
+        ("quarantine", &["retry", "--json"]),
+        ("lock", &["--json"]),
+    ] {
         as_documented(&other.run(command, arguments).ok().events(), &types, &mut seen);
     }
     project.edit("granularity", "granularty");

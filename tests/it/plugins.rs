@@ -116,7 +116,12 @@ async fn with_a_lock_file_only_accepted_plugin_files_run() {
     assert_eq!(ids(&project), [1]);
     assert_eq!(checked(&project), (2, Some("changed".to_owned())));
     assert_eq!(lock_file(&project), Some(text), "a check writes nothing");
-    project.run("lock", &[]).ok();
+    let locked = project.run("lock", &[]).ok();
+    assert!(
+        locked.stdout.contains("\nwarning: both are upper "),
+        "another file under the same version: {}",
+        locked.stdout
+    );
     project.once().ok();
     assert_eq!(ids(&project), [1, 2]);
 
@@ -130,6 +135,11 @@ async fn with_a_lock_file_only_accepted_plugin_files_run() {
     let check = project.run("lock", &["--check"]);
     assert_eq!(check.code, 2, "{}", check.stdout);
     assert!(check.stderr.contains("second.wasm, upper.wasm"), "{}", check.stderr);
+    let removes = "which no table uses: `sluice lock` removes it from the lock file";
+    assert!(check.stdout.contains(removes), "{}", check.stdout);
+    let locked = project.run("lock", &[]).ok();
+    let removed = "which no table uses: removed from the lock file";
+    assert!(locked.stdout.contains(removed), "{}", locked.stdout);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -133,6 +133,43 @@ async fn a_chain_that_bronze_has_rows_of_stays_until_the_user_says_otherwise() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_chain_that_may_change_is_told_with_the_batch_that_begins_with_it() {
+    let (server, mut project) = set_up(UPPER).await;
+    insert(&server, 1..=1).await;
+    project.once().ok();
+    project.edit(UPPER, "on_transform_change = \"continue\"\n");
+    insert(&server, 2..=2).await;
+    let told = " → no transform, from batch 1 on (on_transform_change = \"continue\")";
+    let checked = project.run("check", &[]).ok();
+    assert!(
+        checked.stdout.contains("; chain changed: upper@") && checked.stdout.contains(told),
+        "{}",
+        checked.stdout
+    );
+    let warnings = project.once().ok().warnings();
+    assert!(
+        matches!(warnings.as_slice(), [only] if only.starts_with("chain changed: upper@") && only.ends_with(told)),
+        "{warnings:?}"
+    );
+    assert_eq!(
+        project.once().ok().warnings(),
+        [""; 0],
+        "the last batch is of this chain"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_what_decides_which_rows_are_taken_only_what_differs_is_told() {
+    let (server, mut project) = set_up(UPPER).await;
+    insert(&server, 1..=1).await;
+    begin_a_batch(&project);
+    project.edit(UPPER, &format!("{UPPER}on_error = \"quarantine\"\n"));
+    let warnings = project.once().ok().warnings().concat();
+    let told = "what decides which rows are taken changed: on_error of transform 1 (upper): fail → quarantine";
+    assert!(warnings.ends_with(told), "{warnings}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn who_goes_back_to_the_chain_that_bronze_has_is_not_asked() {
     let (server, mut project) = set_up(UPPER).await;
     insert(&server, 1..=1).await;

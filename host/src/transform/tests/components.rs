@@ -15,6 +15,15 @@ fn the_configuration_is_answered_in_words() {
         "mask",
         serde_json::json!({ "unlisted": "pass", "columns": { "nope": "drop" } }),
     );
+    let misspelt = TransformSpec {
+        config: serde_json::json!({ "unlisted": "pass", "columns": { "name": { "method": "hash", "key": "pi" } } }),
+        ..hash()
+    };
+    // Where the last section of a file is `[table.transform.config.columns]`.
+    let misplaced = with_config(
+        "mask",
+        serde_json::json!({ "unlisted": "pass", "columns": { "on_transform_change": "continue" } }),
+    );
     for (spec, expected) in [
         (bad("config-error"), "config at `behave`: "),
         (bad("nonsense"), "config at `behave`: "),
@@ -27,6 +36,14 @@ fn the_configuration_is_answered_in_words() {
             "the configuration names column `nope`, which the table does not have",
         ),
         (key, "there is no key `nope`; keys are `pii`"),
+        (
+            misspelt,
+            "the key `pi` is not granted to this transform; add it to the transform's `keys`; did you mean `pii`?",
+        ),
+        (
+            misplaced,
+            "; `on_transform_change` is a setting of [[table]]: it has to stand above the first [[table.transform]]",
+        ),
         (TransformSpec::new("nope"), "there is no plugin `nope` in "),
     ] {
         let error = bench.fails(spec);
