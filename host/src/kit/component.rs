@@ -1,16 +1,18 @@
 //! A component on the workbench: its bytes, and an engine that has it and no other.
 
-use std::path::Path;
+use std::path::{self, Path};
 use std::sync::Arc;
 
 use tempfile::TempDir;
 
+use super::built::component_in;
 use super::error::KitError;
 use super::fixture::Setup;
 use super::inspect;
 use crate::error::{Classify, ErrorKind};
 use crate::transform::{
-    CacheSettings, Chain, Engine, KeyRing, Limits, Lookups, Registry, TransformError, TransformSpec, read_component,
+    CacheSettings, Chain, Engine, Fault, INVALID_CODE, KeyRing, Limits, Lookups, Registry, RowAt, TransformError,
+    TransformSpec, WITHHELD_CODE, read_component,
 };
 
 /// A component's file, read once: everything that is said of it is said of these bytes.
@@ -28,12 +30,15 @@ pub(crate) struct Component {
 }
 
 impl Component {
-    /// A file, or the name of a built-in component or of one in `plugins`.
+    /// A file, a project's folder, or the name of a built-in component or of one in `plugins`.
     ///
     /// # Errors
     /// When there is none, several fit, or it cannot be read.
     pub(crate) fn find(what: &str, plugins: &Path) -> Result<Component, KitError> {
         let path = Path::new(what);
+        if path.is_dir() && !is_word(what) {
+            return Component::read(&component_in(path)?);
+        }
         if path.is_file() || what.ends_with(".wasm") || path.components().count() != 1 {
             return Component::read(path);
         }
@@ -92,6 +97,13 @@ impl Component {
             bytes,
         }
     }
+}
+
+/// Whether it is a name, and no path: `mask`, and not `./mask` or `..`.
+fn is_word(what: &str) -> bool {
+    let mut parts = Path::new(what).components();
+    let first = matches!(parts.next(), Some(path::Component::Normal(_)));
+    first && parts.next().is_none() && !what.ends_with(path::MAIN_SEPARATOR)
 }
 
 /// With the user's cache: a language runtime takes minutes to compile.
@@ -166,10 +178,17 @@ impl Workbench {
         Chain::open(&engine, &setup.shape, &[spec], &keys, &setup.protect)
     }
 
-    /// What an error says, with the component's own file in place of the bench's copy.
+    /// What an error says, with the component's own file in place of the bench's copy, and rows counted from 1, as fixtures
+    /// count them.
     pub(crate) fn say(&self, error: &TransformError) -> String {
-        let copy = self.dir.path().join(format!("{}.wasm", self.component.stem));
-        crate::error::chain(error).replace(&copy.display().to_string(), &self.component.shown)
+        let mut said = self.say_plugin(&crate::error::chain(error));
+        if let Some(at) = row_of(error) {
+            said = said.replace(&at.to_string(), &format!("row {}", at.row + 1));
+        }
+        if let Some(about) = code_of(error).and_then(about_code) {
+            said = format!("{said} ({about})");
+        }
+        said
     }
 
     /// The same as an error of the kit.
@@ -198,6 +217,38 @@ impl Workbench {
     fn say_plugin(&self, message: &str) -> String {
         let copy = self.dir.path().join(format!("{}.wasm", self.component.stem));
         message.replace(&copy.display().to_string(), &self.component.shown)
+    }
+}
+
+/// The row that an error blames.
+fn row_of(error: &TransformError) -> Option<&RowAt> {
+    match error {
+        TransformError::Refused {
+            fault: Fault::Failed { at: Some(at), .. } | Fault::Rejected { at, .. },
+            ..
+        }
+        | TransformError::Leak { at, .. } => Some(at),
+        _ => None,
+    }
+}
+
+/// The component's code in an error.
+fn code_of(error: &TransformError) -> Option<&str> {
+    match error {
+        TransformError::Refused {
+            fault: Fault::Failed { code, .. } | Fault::Rejected { code, .. },
+            ..
+        } => Some(code),
+        _ => None,
+    }
+}
+
+/// What to know of a code that stands in place of the component's own.
+pub(crate) fn about_code(code: &str) -> Option<&'static str> {
+    match code {
+        INVALID_CODE => Some("a code has 1 to 64 lower-case letters, digits and hyphens; the component gave another"),
+        WITHHELD_CODE => Some("the component's code is a value of the rows, or has one in it"),
+        _ => None,
     }
 }
 

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::csv::{self, Cell};
 use super::error::KitError;
 use super::rows::{self, OPERATIONS};
+use super::shows::{RawShow, Shows};
 use super::sql_type::SqlType;
 use super::values;
 use crate::config::{json_of, nearest};
@@ -29,8 +30,8 @@ pub(crate) struct Setup {
     /// Names and files of reference tables.
     pub(crate) lookups: Vec<(String, PathBuf)>,
     pub(crate) protect: Vec<String>,
-    /// Columns of which the output may show a part.
-    pub(crate) shows: Vec<String>,
+    /// Where values may come out, or parts of them.
+    pub(crate) shows: Shows,
 }
 
 /// A fixture of `plugin test`.
@@ -41,6 +42,8 @@ pub(crate) struct Fixture {
     pub(crate) setup: Setup,
     /// Its rows, where it has any.
     pub(crate) rows: Option<RecordBatch>,
+    /// Whether they stand in a file of their own, and so may be somebody's.
+    pub(crate) from_file: bool,
     pub(crate) expect: Expect,
     /// Whether its table is tried on made-up rows, too.
     pub(crate) properties: bool,
@@ -81,7 +84,7 @@ struct Raw {
     #[serde(default)]
     protect: Vec<String>,
     #[serde(default)]
-    shows: Vec<String>,
+    shows: Vec<RawShow>,
     rows: Option<String>,
     rows_file: Option<PathBuf>,
     open_error: Option<String>,
@@ -159,7 +162,7 @@ impl Fixture {
                 .iter()
                 .map(|(name, path)| (name.clone(), file.with_file_name(path)))
                 .collect(),
-            shows: columns_of(&shape, "shows", &raw.shows).map_err(wrong)?,
+            shows: shows(&shape, &raw.shows).map_err(wrong)?,
             protect: columns_of(&shape, "protect", &raw.protect).map_err(wrong)?,
             shape,
             types,
@@ -177,6 +180,7 @@ impl Fixture {
             golden: file.with_file_name(format!("{name}.expected.csv")),
             setup,
             rows,
+            from_file: raw.rows_file.is_some(),
             properties: raw.properties.unwrap_or(true),
             expect,
         })
@@ -333,6 +337,12 @@ fn columns_of(shape: &TableShape, what: &str, names: &[String]) -> Result<Vec<St
         Some(name) => Err(format!("`{what}`: {}", no_column(shape, name))),
         None => Ok(names.to_vec()),
     }
+}
+
+fn shows(shape: &TableShape, raw: &[RawShow]) -> Result<Shows, String> {
+    let columns: Vec<String> = raw.iter().map(|show| show.column().to_owned()).collect();
+    columns_of(shape, "shows", &columns)?;
+    Shows::new(raw)
 }
 
 fn operations(cells: &[Cell], lines: &[usize], made_up: bool) -> Result<Vec<i32>, String> {

@@ -10,6 +10,7 @@
 //! them only when it is told to.
 
 mod build;
+mod built;
 mod canary;
 mod captured;
 mod component;
@@ -19,11 +20,13 @@ mod error;
 mod fixture;
 mod generate;
 mod golden;
+mod heard;
 mod inspect;
 mod lock;
 mod project;
 mod properties;
 mod rows;
+mod shows;
 mod speed;
 mod sql_type;
 #[cfg(test)]
@@ -32,6 +35,7 @@ mod trial;
 mod values;
 
 pub(crate) use build::{Building, build};
+pub(crate) use built::component_in;
 pub(crate) use captured::rows_of;
 pub(crate) use component::{Component, Workbench};
 pub(crate) use difference::{ColumnDifference, Difference, compare};
@@ -39,5 +43,6 @@ pub(crate) use error::KitError;
 pub(crate) use fixture::{Fixture, Setup, fixtures_in};
 pub(crate) use inspect::{Inspection, inspect};
 pub(crate) use project::{Language, NewProject, new_project};
+pub(crate) use rows::counted;
 pub(crate) use speed::measure;
 pub(crate) use trial::{Check, Verdict, run_fixture, without_fixtures};

@@ -6,13 +6,14 @@ use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 
 use super::canary::Canaries;
-use super::component::Workbench;
+use super::component::{Workbench, about_code};
 use super::fixture::Setup;
 use super::generate;
 use super::golden::shown;
-use super::rows::{Ran, run};
+use super::heard::hear;
+use super::rows::{Ran, counted, run};
 use super::sql_type::{ALL, SqlType};
-use super::trial::{Check, Verdict};
+use super::trial::{Check, OPENS, Verdict};
 use super::values;
 use crate::shape::{ColumnShape, Recorded};
 use crate::transform::{Chain, TransformError};
@@ -28,30 +29,38 @@ type Finding = Result<Verdict, String>;
 /// What finds out about one.
 type Try = fn(&Trial<'_>, &mut StdRng) -> Finding;
 
+const PROPERTIES: [(&str, Try); 8] = [
+    ("deterministic", deterministic),
+    ("split differently", split),
+    ("NULLs", nulls),
+    ("empty batch", empty),
+    ("rows accounted for", accounted),
+    ("ends of types", ends),
+    ("all types", all_types),
+    ("canaries", canaries),
+];
+
+/// All properties, untried.
+pub(crate) fn skipped(why: &str) -> Vec<Check> {
+    let skipped = |(name, _): &(&str, Try)| Check::new(*name, Verdict::Skipped(why.to_owned()));
+    PROPERTIES.iter().map(skipped).collect()
+}
+
 /// Tries all properties on the table of a fixture. The same seed gives the same rows.
 pub(crate) fn check(bench: &Workbench, setup: &Setup, seed: u64) -> Vec<Check> {
-    let properties: [(&str, Try); 8] = [
-        ("deterministic", deterministic),
-        ("split differently", split),
-        ("NULLs", nulls),
-        ("empty batch", empty),
-        ("rows accounted for", accounted),
-        ("ends of types", ends),
-        ("all types", all_types),
-        ("canaries", canaries),
-    ];
-    let trial = match bench.open(setup) {
+    let (opened, said) = hear(|| bench.open(setup));
+    let trial = match opened {
         Ok(chain) => Trial { bench, setup, chain },
-        Err(error) => return vec![Check::new("opens", Verdict::Failed(bench.say(&error)))],
+        Err(error) => return vec![Check::new(OPENS, Verdict::Failed(bench.say(&error))).saying(said)],
     };
-    properties
+    PROPERTIES
         .iter()
         .zip(0_u64..)
         .map(|((name, property), number)| {
             // Each has a sequence of its own, so that one more property changes none of the others.
             let mut random = StdRng::seed_from_u64(seed.wrapping_add(number));
-            let verdict = property(&trial, &mut random).unwrap_or_else(Verdict::Failed);
-            Check::new(*name, verdict)
+            let (finding, said) = hear(|| property(&trial, &mut random));
+            Check::new(*name, finding.unwrap_or_else(Verdict::Failed)).saying(said)
         })
         .collect()
 }
@@ -78,12 +87,19 @@ fn holds() -> Finding {
 
 fn rejected(ran: &Ran) -> Option<String> {
     let first = ran.rejects.first()?;
+    let about = about_code(&first.code).map(|about| format!(" ({about})"));
     Some(format!(
-        "{} made-up rows were rejected, the first with `{}` in column `{}`",
-        ran.rejects.len(),
+        "{} {} rejected, the first with `{}`{} in column `{}`",
+        counted(ran.rejects.len(), "made-up row"),
+        was(ran.rejects.len()),
         first.code,
+        about.unwrap_or_default(),
         first.column
     ))
+}
+
+fn was(count: usize) -> &'static str {
+    if count == 1 { "was" } else { "were" }
 }
 
 /// Twice the same rows give the same bytes, in the same instance's successor and in a chain that is opened anew.
@@ -135,6 +151,7 @@ fn split(trial: &Trial<'_>, random: &mut StdRng) -> Finding {
             batch,
             origin: parts.iter().flat_map(|part| part.origin.clone()).collect(),
             rejects: parts.iter().flat_map(|part| part.rejects.clone()).collect(),
+            along: parts.iter().map(|part| part.along).sum(),
         };
         if let Some(difference) = difference(&whole, &joined) {
             return Err(format!(
@@ -197,14 +214,22 @@ fn accounted(trial: &Trial<'_>, random: &mut StdRng) -> Finding {
         return Err(format!("row {} came out with the metadata of another row", row + 1));
     }
     let (rows, came) = (chunk.num_rows(), ran.batch.num_rows());
-    let note = (rows != came).then(|| {
-        let mut note = format!("{came} of {rows} rows came out");
-        if let Some(rejected) = rejected(&ran) {
-            note = format!("{note}; {rejected}");
-        }
-        note
-    });
-    Ok(Verdict::Ok(note))
+    Ok(Verdict::Ok((rows != came).then(|| account(rows, &ran))))
+}
+
+/// Where the rows are that went in; the numbers add up.
+fn account(rows: usize, ran: &Ran) -> String {
+    let came = ran.batch.num_rows();
+    let mut note = vec![format!("{came} of {rows} rows came out")];
+    note.extend(rejected(ran));
+    if ran.along > 0 {
+        note.push(format!("{} went along as the other row of an update", ran.along));
+    }
+    let dropped = rows.saturating_sub(came + ran.rejects.len() + ran.along);
+    if dropped > 0 {
+        note.push(format!("{dropped} {} dropped", was(dropped)));
+    }
+    note.join("; ")
 }
 
 /// The ends of each column's type end no call.
@@ -252,19 +277,24 @@ fn with_all_types(setup: &Setup) -> Result<Setup, String> {
     Ok(setup)
 }
 
-/// No value of a column that the plan does not pass comes out.
+/// No value of a column that the plan does not pass comes out, but where `shows` has it.
 fn canaries(trial: &Trial<'_>, random: &mut StdRng) -> Finding {
+    let (columns, shows) = (&trial.setup.shape.columns, &trial.setup.shows);
+    let outputs: Vec<&str> = trial.chain.output().iter().map(|output| output.name.as_str()).collect();
+    if let Some(unknown) = shows.unknown(&outputs) {
+        return Err(unknown);
+    }
     let planted = Canaries::plant(trial.setup, random)?;
     let ran = trial.run(&planted.chunk)?;
-    let columns = &trial.setup.shape.columns;
     let routes = trial.chain.routes();
-    let hidden: Vec<usize> = routes
-        .iter()
-        .enumerate()
-        .filter(|(_, route)| route.passed_as.is_empty() && !trial.setup.shows.contains(&route.column))
+    let unpassed = routes.iter().enumerate().filter(|(_, route)| route.passed_as.is_empty());
+    // Of these, some may come out everywhere.
+    let hidden: Vec<usize> = unpassed
+        .filter(|(_, route)| outputs.iter().any(|output| !shows.allows(&route.column, output)))
         .map(|(at, _)| at)
         .collect();
-    let escapes = planted.escaped(&ran, &hidden);
+    let mut escapes = planted.escaped(&ran, &hidden);
+    escapes.retain(|escape| !shows.allows(&columns[escape.source].name, outputs[escape.output]));
     if !escapes.is_empty() {
         let mut lines: Vec<String> = Vec::new();
         for escape in escapes.iter().take(TOLD) {
@@ -272,25 +302,23 @@ fn canaries(trial: &Trial<'_>, random: &mut StdRng) -> Finding {
             let source = &columns[escape.source].name;
             lines.push(format!(
                 "{what} of column `{source}` come out in `{}`, in {} of {} rows",
-                trial.chain.output()[escape.output].name,
+                outputs[escape.output],
                 escape.rows,
                 ran.batch.num_rows()
             ));
         }
-        let mut names: Vec<String> = escapes
-            .iter()
-            .map(|escape| format!("\"{}\"", columns[escape.source].name))
-            .collect();
-        names.dedup();
+        let mut meant = shows.clone();
+        for escape in &escapes {
+            meant.add(&columns[escape.source].name, outputs[escape.output]);
+        }
         return Err(format!(
-            "{}; mask them, or, where this is meant, say `shows = [{}]` in the fixture",
-            lines.join("; "),
-            names.join(", ")
+            "{}; mask them, or, where this is meant, say `{meant}` in the fixture",
+            lines.join("; ")
         ));
     }
     if hidden.is_empty() {
         return Ok(Verdict::Skipped(
-            "every column passes, or is named in `shows`".to_owned(),
+            "every column passes, or may come out everywhere by `shows`".to_owned(),
         ));
     }
     if ran.batch.num_rows() == 0 {

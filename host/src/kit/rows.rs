@@ -81,6 +81,8 @@ pub(crate) struct Ran {
     pub(crate) origin: Vec<u32>,
     /// Rows that were rejected, in their order; the rows of an update go together and are named once.
     pub(crate) rejects: Vec<Rejected>,
+    /// Rows that went along with a rejected one: the other row of its update.
+    pub(crate) along: usize,
 }
 
 /// A row that a component rejected.
@@ -125,6 +127,7 @@ impl Ran {
 pub(crate) fn run(chain: &Chain, chunk: &RecordBatch) -> Result<Ran, TransformError> {
     let mut kept: Vec<u32> = (0..u32::try_from(chunk.num_rows()).unwrap_or(u32::MAX)).collect();
     let mut rejects = Vec::new();
+    let mut along = 0;
     let changes = values::format(chunk.column(SEQVAL));
     loop {
         let input = if rejects.is_empty() {
@@ -149,6 +152,7 @@ pub(crate) fn run(chain: &Chain, chunk: &RecordBatch) -> Result<Ran, TransformEr
                     batch: applied.batch,
                     origin,
                     rejects,
+                    along,
                 });
             }
             Err(TransformError::Refused {
@@ -157,10 +161,34 @@ pub(crate) fn run(chain: &Chain, chunk: &RecordBatch) -> Result<Ran, TransformEr
             }) if at.row < kept.len() => {
                 let row = kept[at.row];
                 let change = &changes[row as usize];
+                let before = kept.len();
                 kept.retain(|other| changes[*other as usize] != *change);
+                along += before - kept.len() - 1;
                 rejects.push(Rejected { row, column, code });
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(of_the_chunk(error, &kept)),
         }
+    }
+}
+
+/// Of an error, the row at fault by its place in the chunk, and not among the rows that are left of it.
+fn of_the_chunk(mut error: TransformError, kept: &[u32]) -> TransformError {
+    if let TransformError::Refused {
+        fault: Fault::Failed { at: Some(at), .. } | Fault::Rejected { at, .. },
+        ..
+    }
+    | TransformError::Leak { at, .. } = &mut error
+        && let Some(row) = kept.get(at.row)
+    {
+        at.row = *row as usize;
+    }
+    error
+}
+
+/// `1 row`, `2 rows`.
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
     }
 }

@@ -4,21 +4,30 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::component::Workbench;
+use super::component::{Workbench, about_code};
 use super::error::KitError;
 use super::fixture::{Expect, ExpectedReject, Fixture, Setup};
 use super::golden;
+use super::heard::hear;
 use super::properties;
-use super::rows::{Ran, Rejected, run};
+use super::rows::{Ran, Rejected, counted, run};
+use super::shows::Shows;
 use super::sql_type::{ALL, SqlType};
 use crate::identity::CaptureInstance;
 use crate::shape::{ColumnShape, Recorded, TableShape};
+
+/// The check that stands where a component does not open.
+pub(crate) const OPENS: &str = "opens";
+/// The check that stands where the call with a fixture's own rows fails.
+const ROWS: &str = "rows";
 
 /// One thing that was tried.
 #[derive(Debug)]
 pub(crate) struct Check {
     pub(crate) what: String,
     pub(crate) verdict: Verdict,
+    /// Where it failed: the last lines of what the component said in it.
+    pub(crate) said: Vec<String>,
 }
 
 /// What came of it.
@@ -37,7 +46,16 @@ impl Check {
         Check {
             what: what.into(),
             verdict,
+            said: Vec::new(),
         }
+    }
+
+    /// The same, with what the component said in it.
+    pub(crate) fn saying(mut self, said: Vec<String>) -> Check {
+        if self.failed() {
+            self.said = said;
+        }
+        self
     }
 
     pub(crate) fn failed(&self) -> bool {
@@ -56,21 +74,39 @@ pub(crate) fn run_fixture(
     bless: bool,
 ) -> Result<Vec<Check>, KitError> {
     match &fixture.expect {
-        Expect::OpenError(words) => Ok(vec![Check::new("open error", open_error(bench, &fixture.setup, words))]),
+        Expect::OpenError(words) => {
+            let (verdict, said) = hear(|| open_error(bench, &fixture.setup, words));
+            Ok(vec![Check::new("open error", verdict).saying(said)])
+        }
         // What fails this batch on purpose may fail made-up rows as well: there are no properties to try.
-        Expect::BatchError(words) => Ok(vec![Check::new("batch error", batch_error(bench, fixture, words))]),
+        Expect::BatchError(words) => {
+            let (verdict, said) = hear(|| batch_error(bench, fixture, words));
+            Ok(vec![Check::new("batch error", verdict).saying(of_rows(fixture, said))])
+        }
         Expect::Rows(rejects) => {
             let mut checks = match &fixture.rows {
                 Some(_) => expected_rows(bench, fixture, rejects, bless)?,
                 None => Vec::new(),
             };
-            // What does not open is told once.
-            let opens = !checks.iter().any(|check| check.what == "opens" && check.failed());
-            if opens && fixture.properties {
-                checks.extend(properties::check(bench, &fixture.setup, seed));
+            // What does not open is told once, and so is a call that fails: with made-up rows it fails again, in its own time.
+            let fails = |what: &str| checks.iter().any(|check| check.what == what && check.failed());
+            if fixture.properties && !fails(OPENS) {
+                let untried = fails(ROWS);
+                checks.extend(match untried {
+                    true => properties::skipped("the fixture's own rows already fail"),
+                    false => properties::check(bench, &fixture.setup, seed),
+                });
             }
             Ok(checks)
         }
+    }
+}
+
+/// What the component said of the fixture's own rows. Of rows that may be somebody's, it is not shown.
+fn of_rows(fixture: &Fixture, said: Vec<String>) -> Vec<String> {
+    match fixture.from_file && !said.is_empty() {
+        true => vec!["(not shown: the rows stand in a file, and may have been captured)".to_owned()],
+        false => said,
     }
 }
 
@@ -121,7 +157,7 @@ impl Setup {
             keys: Vec::new(),
             lookups: Vec::new(),
             protect: Vec::new(),
-            shows: Vec::new(),
+            shows: Shows::default(),
         })
     }
 }
@@ -166,13 +202,16 @@ fn expected_rows(
     let Some(rows) = &fixture.rows else {
         return Ok(Vec::new());
     };
-    let chain = match bench.open(&fixture.setup) {
+    let (opened, said) = hear(|| bench.open(&fixture.setup));
+    let chain = match opened {
         Ok(chain) => chain,
-        Err(error) => return Ok(vec![Check::new("opens", Verdict::Failed(bench.say(&error)))]),
+        Err(error) => return Ok(vec![Check::new(OPENS, Verdict::Failed(bench.say(&error))).saying(said)]),
     };
-    let ran = match run(&chain, rows) {
+    let (ran, said) = hear(|| run(&chain, rows));
+    let said = of_rows(fixture, said);
+    let ran = match ran {
         Ok(ran) => ran,
-        Err(error) => return Ok(vec![Check::new("rows", Verdict::Failed(bench.say(&error)))]),
+        Err(error) => return Ok(vec![Check::new(ROWS, Verdict::Failed(bench.say(&error))).saying(said)]),
     };
     let mut checks = Vec::new();
     if !rejects.is_empty() || !ran.rejects.is_empty() {
@@ -180,6 +219,10 @@ fn expected_rows(
     }
     let verdict = golden_file(&fixture.golden, &golden::render(&ran, chain.output()), &ran, bless)?;
     checks.push(Check::new("golden", verdict));
+    // Both come of one call; what was said in it is told once.
+    if let Some(check) = checks.iter_mut().find(|check| check.failed()) {
+        check.said = said;
+    }
     Ok(checks)
 }
 
@@ -194,15 +237,17 @@ fn compare_rejects(expected: &[ExpectedReject], came: &[Rejected]) -> Verdict {
         .collect();
     let missing = expected.iter().filter(|reject| !came.contains(reject));
     let unexpected = came.iter().filter(|reject| !expected.contains(reject));
+    let about = came.iter().find_map(|reject| about_code(&reject.code));
+    let about = about.map(|about| format!(" ({about})")).unwrap_or_default();
     let told: Vec<String> = missing
         .map(|reject| format!("{} was expected", say_reject(reject)))
         .chain(unexpected.map(|reject| format!("{} was not", say_reject(reject))))
         .collect();
     if told.is_empty() {
-        Verdict::Ok(Some(format!("{} rows", came.len())))
+        Verdict::Ok(Some(counted(came.len(), "row")))
     } else {
         Verdict::Failed(format!(
-            "{}; mend the component, or say in the fixture what is to be rejected: `rejects = [{{ row = 1, column = \"…\", \
+            "{}{about}; mend the component, or say in the fixture what is to be rejected: `rejects = [{{ row = 1, column = \"…\", \
              code = \"…\" }}]`",
             told.join(", ")
         ))
@@ -231,13 +276,14 @@ fn golden_file(file: &Path, actual: &str, ran: &Ran, bless: bool) -> Result<Verd
         },
     };
     if differences.is_empty() {
-        return Ok(Verdict::Ok(Some(format!("{rows} rows"))));
+        return Ok(Verdict::Ok(Some(counted(rows, "row"))));
     }
     if bless {
         std::fs::write(file, actual).map_err(KitError::system("write", file))?;
         return Ok(Verdict::Ok(Some(format!(
-            "wrote {} with {rows} rows; read it before you commit it",
-            file.display()
+            "wrote {} with {}; read it before you commit it",
+            file.display(),
+            counted(rows, "row")
         ))));
     }
     Ok(Verdict::Failed(format!(

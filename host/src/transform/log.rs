@@ -1,5 +1,6 @@
 //! The `log` capability: messages of a component, for whoever debugs it.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, PoisonError};
@@ -11,6 +12,10 @@ use super::sandbox::HostState;
 const MAX_MESSAGES: u32 = 100;
 /// Bytes of one message that are kept.
 const MAX_MESSAGE_BYTES: usize = 1024;
+/// Bytes of one message that a listener keeps: a whole traceback.
+const MAX_HEARD_BYTES: usize = 8192;
+/// Messages that a listener keeps: the last ones.
+const MAX_HEARD: usize = 64;
 
 /// Traces that are remembered, so that each is logged once.
 const TRACES: usize = 64;
@@ -55,13 +60,6 @@ impl Host for HostState {
     }
 }
 
-/// Hands text that a component wrote to the debug log, cut and escaped. It is never shown in any other way.
-pub(crate) fn guest_text(plugin: &str, what: &str, text: &str) {
-    if tracing::enabled!(target: "sluice::guest", tracing::Level::DEBUG) && !is_told(plugin, what, text) {
-        tracing::debug!(target: "sluice::guest", plugin, what, text = ?cut(text));
-    }
-}
-
 /// Whether it is a trace that was logged lately. A chunk is tried again, and looked through for the rows that a component
 /// fails on; some log what they put into the error as well.
 fn is_told(plugin: &str, what: &str, text: &str) -> bool {
@@ -93,8 +91,50 @@ fn note(traced: &mut VecDeque<u64>, trace: u64) -> bool {
     true
 }
 
-fn cut(text: &str) -> &str {
-    let mut end = text.len().min(MAX_MESSAGE_BYTES);
+/// A message of a component, as a listener hears it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Said {
+    /// A level of the log, `stdout`, `stderr`, `apply-error`, or `failure`: what the engine says of a call that it ended.
+    pub(crate) what: &'static str,
+    pub(crate) text: String,
+}
+
+thread_local! {
+    /// What components say on this thread while somebody listens. Their calls are made on the thread of the chunk.
+    static HEARD: RefCell<Option<VecDeque<Said>>> = const { RefCell::new(None) };
+}
+
+/// Does some work, and gives what components said in it, the last messages of it. Only for rows that are made up: a
+/// message may hold their values.
+pub(crate) fn listen<T>(work: impl FnOnce() -> T) -> (T, Vec<Said>) {
+    HEARD.replace(Some(VecDeque::new()));
+    let done = work();
+    let heard = HEARD.replace(None);
+    (done, heard.into_iter().flatten().collect())
+}
+
+/// Hands text that a component wrote to the debug log, cut and escaped, and to who listens. It is never shown in any other
+/// way.
+pub(crate) fn guest_text(plugin: &str, what: &'static str, text: &str) {
+    if tracing::enabled!(target: "sluice::guest", tracing::Level::DEBUG) && !is_told(plugin, what, text) {
+        tracing::debug!(target: "sluice::guest", plugin, what, text = ?cut(text, MAX_MESSAGE_BYTES));
+    }
+    // A thread that ends has nobody who listens.
+    let _ = HEARD.try_with(|heard| {
+        if let Some(heard) = heard.borrow_mut().as_mut() {
+            if heard.len() == MAX_HEARD {
+                heard.pop_front();
+            }
+            heard.push_back(Said {
+                what,
+                text: cut(text, MAX_HEARD_BYTES).to_owned(),
+            });
+        }
+    });
+}
+
+fn cut(text: &str, most: usize) -> &str {
+    let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
@@ -131,8 +171,28 @@ mod tests {
     fn messages_are_counted_and_cut() {
         let mut budget = LogBudget::default();
         assert_eq!((0..200).filter(|_| budget.take().is_some()).count(), 100);
-        assert_eq!(cut(&"ä".repeat(1000)).len(), 1024);
-        assert_eq!(cut(&format!("x{}", "ä".repeat(1000))).len(), 1023);
-        assert_eq!(cut(""), "");
+        assert_eq!(cut(&"ä".repeat(1000), MAX_MESSAGE_BYTES).len(), 1024);
+        assert_eq!(cut(&format!("x{}", "ä".repeat(1000)), MAX_MESSAGE_BYTES).len(), 1023);
+        assert_eq!(cut("", MAX_MESSAGE_BYTES), "");
+    }
+
+    #[test]
+    fn who_listens_hears_the_last_messages_of_this_thread_and_nothing_before_or_after() {
+        guest_text("a", "info", "before");
+        let (done, said) = listen(|| {
+            std::thread::spawn(|| guest_text("a", "info", "on another thread"))
+                .join()
+                .unwrap();
+            for number in 0..100 {
+                guest_text("a", "debug", &number.to_string());
+            }
+            guest_text("a", "error", &"x".repeat(10_000));
+            7
+        });
+        guest_text("a", "info", "after");
+        assert_eq!((done, said.len()), (7, MAX_HEARD));
+        assert_eq!((said[0].what, said[0].text.as_str()), ("debug", "37"));
+        assert_eq!(said[63].text.len(), MAX_HEARD_BYTES);
+        assert!(listen(|| ()).1.is_empty());
     }
 }

@@ -61,6 +61,7 @@ mod watch;
 
 pub use cache::CacheSettings;
 pub use chain::{Applied, Chain, PROTECTED_VALUE, Quarantined, WITH_ANOTHER};
+pub(crate) use check::{INVALID_CODE, WITHHELD_CODE};
 pub use check::{Invalid, What};
 pub(crate) use component::name_of;
 pub use component::{Locked, PluginError};
@@ -72,6 +73,7 @@ pub use limits::{
     DEFAULT_DEADLINE, DEFAULT_MEMORY_BYTES, DEFAULT_OUTPUT_BYTES, DEFAULT_WASI_DEADLINE, DEFAULT_WASI_MEMORY_BYTES,
     Limits,
 };
+pub(crate) use log::{Said, listen};
 pub use lookup::{LookupFault, LookupFileError, Lookups};
 pub use pins::{Lock, Pin, Pins, Plugins};
 pub use plan::PlanFault;

@@ -154,7 +154,8 @@ pub struct ApplyError {
     pub column: Option<String>,
     /// The row at fault, where there is one.
     pub row: Option<u32>,
-    /// More, for a developer. The host treats it as sensitive and does not show it.
+    /// More, for a developer. The host treats it as sensitive and does not show it; `sluice plugin test` does, since rows
+    /// of a test are made up.
     pub message: String,
 }
 

@@ -111,7 +111,7 @@ pub trait Transform: Sized {
 }
 
 /// Makes the crate a transform component: exports the given [`Transform`]. Once per crate; does nothing in a native
-/// build.
+/// build. A panic ends the call; where it happened and what it said goes to the [`log`].
 #[macro_export]
 macro_rules! export_transform {
     ($transform:ty) => {

@@ -1,5 +1,6 @@
-//! Messages for the operator, shown by the host at debug level only. Bounded in number and size. A component that
-//! logs imports `log`; one that does not, does not.
+//! Messages for the operator, shown by the host at debug level only, and by `sluice plugin test` under a check that failed.
+//! Bounded in number and size. Every component imports `log`: the shell of `export_transform!` leaves there what a panic
+//! says.
 
 /// Says something of interest while developing.
 pub fn debug(message: &str) {

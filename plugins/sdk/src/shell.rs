@@ -32,6 +32,7 @@ pub fn open<T: Transform + 'static>(
     table: wit::Table,
     config: &str,
 ) -> Result<wit::Plan, wit::OpenError> {
+    log_panics();
     let (transform, plan) = T::open(&table.into(), config)?;
     opened.set(Some(transform));
     Ok(plan.into())
@@ -47,6 +48,25 @@ pub fn apply<T: Transform + 'static>(
         Some(transform) => Ok(transform.apply(&batch)?.into()),
         None => Err(ApplyError::new("not-opened", "apply was called before open").into()),
     })
+}
+
+/// Has a panic leave its place and its words in the log before it ends the call: the trap itself says neither. An instance
+/// is opened once, so this is done once.
+fn log_panics() {
+    std::panic::set_hook(Box::new(|info| {
+        // What is not formatted is a `&str`, what is, a `String`.
+        let payload = info.payload();
+        let words = payload
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+            .unwrap_or("without a text");
+        let message = match info.location() {
+            Some(place) => format!("panicked at {place}: {words}"),
+            None => format!("panicked: {words}"),
+        };
+        crate::log::error(&message);
+    }));
 }
 
 impl From<types::Table> for Table {

@@ -13,8 +13,8 @@ use crate::kit::{Component, Fixture, KitError, Setup, Workbench, measure};
 
 #[derive(Debug, Args)]
 pub(super) struct BenchArgs {
-    /// A component's file, or its name.
-    #[arg(value_name = "FILE|NAME")]
+    /// A project's folder, a component's file, or the name of a component.
+    #[arg(value_name = "DIR|FILE|NAME", default_value = ".")]
     component: String,
     /// Rows to send through.
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]

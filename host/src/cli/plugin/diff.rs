@@ -8,14 +8,14 @@ use super::Lookup;
 use crate::cli::Failure;
 use crate::cli::out::say;
 use crate::error::ErrorKind;
-use crate::kit::{ColumnDifference, Component, Difference, Fixture, Workbench, compare, fixtures_in, rows_of};
+use crate::kit::{ColumnDifference, Component, Difference, Fixture, Workbench, compare, counted, fixtures_in, rows_of};
 
 /// Row numbers that are written out.
 const TOLD_ROWS: usize = 8;
 
 #[derive(Debug, Args)]
 pub(super) struct DiffArgs {
-    /// The component as it is: a file or a name.
+    /// The component as it is: a file, a name, or a project's folder.
     #[arg(value_name = "A")]
     before: String,
     /// The component as it will be.
@@ -89,7 +89,7 @@ pub(super) fn run(args: DiffArgs) -> Result<(), Failure> {
 }
 
 fn print(fixture: &str, found: &Difference) {
-    say!("\n{fixture}: {} rows", found.rows);
+    say!("\n{fixture}: {}", counted(found.rows, "row"));
     if found.is_none() {
         say!("  nothing changes");
         return;
@@ -117,7 +117,11 @@ fn print(fixture: &str, found: &Difference) {
 }
 
 fn print_column(column: &ColumnDifference) {
-    say!("  values   `{}` changes in {} rows", column.column, column.rows);
+    say!(
+        "  values   `{}` changes in {}",
+        column.column,
+        counted(column.rows, "row")
+    );
     let shown = |cell: &Option<String>| cell.as_ref().map_or("NULL".to_owned(), |text| format!("{text:?}"));
     for (row, was, will) in &column.values {
         say!("             row {row}: {} becomes {}", shown(was), shown(will));

@@ -10,8 +10,8 @@ use crate::kit::{Component, Inspection, inspect};
 
 #[derive(Debug, Args)]
 pub(super) struct InspectArgs {
-    /// A file, or the name of a built-in component or of one in the plugin folder.
-    #[arg(value_name = "FILE|NAME")]
+    /// A project's folder, a component's file, or the name of a built-in component or of one in the plugin folder.
+    #[arg(value_name = "DIR|FILE|NAME", default_value = ".")]
     component: String,
     #[command(flatten)]
     lookup: Lookup,

@@ -26,6 +26,7 @@ enum PluginCommand {
     /// Build a project into a component.
     Build(build::BuildArgs),
     /// Run a component over its fixtures, and over made-up rows that show what every transform must hold.
+    #[command(after_long_help = test::FIXTURES)]
     Test(test::TestArgs),
     /// Say what a component is, what it would be granted, and whether it is refused.
     Inspect(inspect::InspectArgs),

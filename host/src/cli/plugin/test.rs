@@ -9,7 +9,43 @@ use super::Lookup;
 use crate::cli::Failure;
 use crate::cli::out::{complain, say};
 use crate::error::ErrorKind;
-use crate::kit::{Check, Component, Verdict, Workbench, fixtures_in, run_fixture, without_fixtures};
+use crate::kit::{Check, Component, Verdict, Workbench, component_in, fixtures_in, run_fixture, without_fixtures};
+
+/// The end of `--help`.
+pub(super) const FIXTURES: &str = r#"Fixtures: tests/NAME.toml is a table, a configuration and rows. What is to come out stands beside it
+in tests/NAME.expected.csv, which --bless writes.
+
+# Where values may come out on purpose.
+shows = ["city", { column = "email", in = ["domain"] }]
+# Keys that the component may use.
+keys = { pii = "a secret for tests alone" }
+# Rows count from 1.
+rejects = [{ row = 2, column = "email", code = "a-code" }]
+# An empty field is NULL, "" is an empty text.
+rows = '''
+_operation,id,email,city
+insert,1,anna@example.org,Bern
+insert,2,nobody,""
+'''
+
+[table]
+name = "customers"
+columns = [
+    { name = "id", type = "int", key = 1 },
+    { name = "email", type = "nvarchar(100)" },
+    { name = "city", type = "nvarchar(50)" },
+]
+
+# As under `config` in sluice.toml.
+[config]
+columns = ["email"]
+
+In place of rows that come out: open_error = "words", or batch_error = "words". Further keys: rows_file,
+lookups, protect, properties. docs/reference/plugin-kit.md has all of it.
+
+Under a check that FAILED stand the last lines of what the component said in it: its log, what it
+printed, where it panicked, the message of its error. Rows of a test are made up, so their values may
+stand there; of rows in a file of their own, which may have been captured, nothing is shown."#;
 
 #[derive(Debug, Args)]
 pub(super) struct TestArgs {
@@ -91,48 +127,15 @@ fn component(args: &TestArgs) -> Result<(Component, PathBuf), Failure> {
         };
         return Ok((component, beside));
     }
-    let mut found = Vec::new();
-    let entries = std::fs::read_dir(path).map_err(|error| unreadable(path, &error))?;
-    for entry in entries {
-        let file = entry.map_err(|error| unreadable(path, &error))?.path();
-        if file.extension().is_some_and(|ending| ending == "wasm") {
-            found.push(file);
-        }
+    let file = component_in(path)?;
+    if let Some(newer) = newer_source(path, &file) {
+        complain!(
+            "warning: {} is newer than {}; run `sluice plugin build` to test what it says",
+            newer.display(),
+            file.display()
+        );
     }
-    found.sort();
-    match found.as_slice() {
-        [] => Err(Failure::new(
-            ErrorKind::Config,
-            format!(
-                "there is no component in {}; run `sluice plugin build` there first",
-                path.display()
-            ),
-        )),
-        [file] => {
-            if let Some(newer) = newer_source(path, file) {
-                complain!(
-                    "warning: {} is newer than {}; run `sluice plugin build` to test what it says",
-                    newer.display(),
-                    file.display()
-                );
-            }
-            Ok((Component::read(file)?, path.to_owned()))
-        }
-        several => {
-            let names: Vec<String> = several.iter().map(|file| file.display().to_string()).collect();
-            Err(Failure::new(
-                ErrorKind::Config,
-                format!(
-                    "there are several components: {}; name the one to test",
-                    names.join(", ")
-                ),
-            ))
-        }
-    }
-}
-
-fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(ErrorKind::State, format!("cannot read {}: {error}", path.display()))
+    Ok((Component::read(&file)?, path.to_owned()))
 }
 
 /// A source file that was changed after the component was built.
@@ -148,7 +151,21 @@ fn newer_source(dir: &Path, component: &Path) -> Option<PathBuf> {
     };
     sources(dir.to_owned())
         .chain(sources(dir.join("src")))
+        .filter(|path| !is_test(path))
         .find(|path| time(path).is_some_and(|time| time > built))
+}
+
+/// Whether a source is one of the project's own tests, which are no part of the component.
+fn is_test(file: &Path) -> bool {
+    let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let is = |ending: &str| file.extension().is_some_and(|extension| extension == ending);
+    if is("rs") {
+        return stem == "tests";
+    }
+    if is("py") {
+        return stem.starts_with("test_") || stem.ends_with("_test") || stem == "conftest";
+    }
+    stem.ends_with(".test") || stem.ends_with(".spec")
 }
 
 #[derive(Default)]
@@ -211,6 +228,7 @@ fn print(of: &str, checks: &[Check], json: bool) {
                 "{}",
                 serde_json::json!({
                     "type": "check", "fixture": of, "check": check.what, "result": result, "detail": detail,
+                    "said": check.said,
                 })
             );
             continue;
@@ -220,5 +238,46 @@ fn print(of: &str, checks: &[Check], json: bool) {
             None => say!("  {word:<8} {}", check.what),
             Some(detail) => say!("  {word:<8} {}: {detail}", check.what),
         }
+        if !check.said.is_empty() {
+            say!("           the component said:");
+            for line in &check.said {
+                say!("             {line}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_of_the_project_does_not_make_its_component_old() {
+        let dir = tempfile::tempdir().unwrap();
+        let component = dir.path().join("mine.wasm");
+        let write = |file: &Path, second: u64| {
+            std::fs::write(file, "x").unwrap();
+            let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(second);
+            std::fs::File::options()
+                .write(true)
+                .open(file)
+                .and_then(|file| file.set_modified(time))
+                .unwrap();
+        };
+        write(&component, 1000);
+        std::fs::create_dir(dir.path().join("src")).unwrap();
+        for test in [
+            "test_transform.py",
+            "transform_test.py",
+            "conftest.py",
+            "transform.test.js",
+            "src/tests.rs",
+        ] {
+            write(&dir.path().join(test), 2000);
+        }
+        write(&dir.path().join("transform.py"), 500);
+        assert_eq!(newer_source(dir.path(), &component), None);
+        write(&dir.path().join("transform.py"), 2000);
+        assert_eq!(newer_source(dir.path(), &component), Some(dir.path().join("transform.py")));
     }
 }
