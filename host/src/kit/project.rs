@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::error::KitError;
-use super::lock::lock_of;
+use super::lock::{LeftOut, lock_of};
 
 /// A file inside the binary: where it stands under `plugins/`, or under `wit/`, and its text.
 type Embedded = (&'static str, &'static str);
@@ -21,6 +21,18 @@ const TEMPLATE_ENDING: &str = ".template";
 const FIRST_VERSION: &str = "0.1.0";
 /// Direct dependencies of the Rust template.
 const RUST_DEPENDENCIES: [&str; 2] = ["serde", "sluice-plugin"];
+/// What stands in this repository's lock file for crates of the SDK and is of no use to it: other crates here ask more of
+/// them. A test builds a new project, and looks whether cargo leaves its lock file as it is.
+const NOT_OF_THE_SDK: [LeftOut; 5] = [
+    ("aes", &["zeroize"]),
+    (
+        "chrono",
+        &["iana-time-zone", "js-sys", "serde", "wasm-bindgen", "windows-link"],
+    ),
+    ("hashbrown", &["serde", "serde_core"]),
+    ("num-traits", &["libm"]),
+    ("semver", &["serde", "serde_core"]),
+];
 const LONGEST_NAME: usize = 64;
 
 /// A language that plugins are written in.
@@ -111,9 +123,11 @@ fn write_all(dir: &Path, files: &[(PathBuf, String)]) -> Result<(), KitError> {
 /// The files of a new project, sorted.
 fn files_of(name: &str, language: Language) -> Result<Vec<(PathBuf, String)>, KitError> {
     let folder = format!("templates/{}/", language.folder());
+    let class = class_name(name);
     let fill = |text: &str| {
         text.replace("{{name}}", name)
             .replace("{{crate_name}}", &name.replace('-', "_"))
+            .replace("{{class_name}}", &class)
     };
     let mut files: Vec<(PathBuf, String)> = EMBEDDED
         .iter()
@@ -135,12 +149,27 @@ fn files_of(name: &str, language: Language) -> Result<Vec<(PathBuf, String)>, Ki
     }
     if language == Language::Rust {
         files.extend(sdk().map_err(KitError::Usage)?);
-        if let Some(lock) = lock_of(LOCK, name, FIRST_VERSION, &RUST_DEPENDENCIES) {
+        if let Some(lock) = lock_of(LOCK, name, FIRST_VERSION, &RUST_DEPENDENCIES, &NOT_OF_THE_SDK) {
             files.push((PathBuf::from("Cargo.lock"), lock));
         }
     }
     files.sort();
     Ok(files)
+}
+
+/// The name of the class in Python and JavaScript: `MaskEmails` of `mask-emails`.
+fn class_name(name: &str) -> String {
+    let mut class = String::new();
+    for word in name.split(['-', '_']) {
+        let mut chars = word.chars();
+        class.extend(chars.next().map(|first| first.to_ascii_uppercase()));
+        class.push_str(chars.as_str());
+    }
+    // What the template imports, its tests define, or the language has.
+    if CLASSES.contains(&class.as_str()) {
+        class.push_str("Transform");
+    }
+    class
 }
 
 /// The Rust SDK as a crate that stands alone, with the version of the contract that it is written for.
@@ -280,6 +309,35 @@ const RUST_WORDS: &[&str] = &[
     "type",
     "use",
 ];
+/// Names of classes that mean something else in the templates in Python and JavaScript.
+const CLASSES: &[&str] = &[
+    "Any",
+    "Array",
+    "Batch",
+    "Columns",
+    "ConfigError",
+    "Configurations",
+    "Date",
+    "Error",
+    "False",
+    "Host",
+    "Math",
+    "Missing",
+    "None",
+    "Number",
+    "Numbers",
+    "Object",
+    "Operation",
+    "Plan",
+    "Set",
+    "Settings",
+    "String",
+    "Symbol",
+    "Table",
+    "Transform",
+    "True",
+    "Unsupported",
+];
 const PYTHON_WORDS: &[&str] = &[
     "sluice_plugin",
     "transform",
@@ -325,6 +383,32 @@ mod tests {
         let has = |name: &str| packages.iter().any(|package| package["name"].as_str() == Some(name));
         assert!(has("my-mask") && has("serde_json") && has("wit-bindgen") && !has("wasmtime"));
         assert!(files.iter().any(|(path, _)| path == Path::new(".gitignore")));
+    }
+
+    #[test]
+    fn the_class_of_a_project_is_called_after_it_in_every_file() {
+        for (name, class) in [
+            ("mask-emails", "MaskEmails"),
+            ("x", "X"),
+            ("a_b-2c", "AB2c"),
+            ("mask-", "Mask"),
+            ("plan", "PlanTransform"),
+            ("config-error", "ConfigErrorTransform"),
+        ] {
+            assert_eq!(class_name(name), class);
+        }
+        let python = files_of("mask-emails", Language::Python).unwrap();
+        assert!(text(&python, "transform.py").contains("class MaskEmails(Transform):"));
+        assert!(text(&python, "pyproject.toml").contains("transform = \"transform:MaskEmails\""));
+        assert!(text(&python, "test_transform.py").contains("from transform import MaskEmails,"));
+        let javascript = files_of("mask-emails", Language::JavaScript).unwrap();
+        assert!(text(&javascript, "transform.js").contains("export default class MaskEmails {"));
+        assert!(text(&javascript, "transform.test.js").contains("import MaskEmails, {"));
+        for (path, text) in python.iter().chain(&javascript) {
+            let left = ["{{", "MaskPhones", "MaskIbans"].iter().find(|word| text.contains(**word));
+            // The SDK's own words are its own.
+            assert!(left.is_none() || path.starts_with("sluice_plugin"), "{}", path.display());
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! that they are the same for every plugin and no profile of the surrounding workspace leaks in.
 
 mod cargo;
+mod classes;
 mod encode;
 mod error;
 mod javascript;

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use serde::Deserialize;
 
+use crate::classes;
 use crate::encode::PluginInfo;
 use crate::error::BuildError;
 use crate::project::check_name;
@@ -116,6 +117,13 @@ pub(crate) fn component(
             reason: format!("the folder {SDK}, with which a transform is written, is not beside it"),
         });
     }
+    let refused = |reason: String| BuildError::Manifest {
+        manifest: manifest.clone(),
+        reason,
+    };
+    if let Some(reason) = classes::missing(&dir, &project.module, &project.class) {
+        return Err(refused(reason));
+    }
     let work = target_dir.join("python");
     let tool = tool(&work, say)?;
     let packages = packages(&work, &tool, &project.dependencies, say)?;
@@ -144,7 +152,12 @@ pub(crate) fn component(
         .env("RUST_BACKTRACE", "0")
         .env_remove("PYTHONHOME")
         .current_dir(&work);
-    output(command, &format!("componentize-py for {}", project.info.name))?;
+    output(command, &format!("componentize-py for {}", project.info.name)).map_err(|error| {
+        match classes::not_imported(&error, &dir, &project.module, &project.class) {
+            Some(reason) => refused(reason),
+            None => error,
+        }
+    })?;
     Ok((path, project.info))
 }
 

@@ -56,7 +56,8 @@ fn fill(from: &Path, to: &Path, name: &str) {
         let text = std::fs::read_to_string(&path).unwrap();
         let text = text
             .replace("{{name}}", name)
-            .replace("{{crate_name}}", &name.replace('-', "_"));
+            .replace("{{crate_name}}", &name.replace('-', "_"))
+            .replace("{{class_name}}", &class_name(name));
         assert!(
             !text.contains("{{"),
             "{} has a placeholder that is not known",
@@ -64,6 +65,12 @@ fn fill(from: &Path, to: &Path, name: &str) {
         );
         std::fs::write(copy, text).unwrap();
     }
+}
+
+/// `MaskPhones` of `mask-phones`.
+fn class_name(name: &str) -> String {
+    let capital = |word: &str| word[..1].to_uppercase() + &word[1..];
+    name.split('-').map(capital).collect()
 }
 
 /// Runs a language's own test runner; `None` where the language is not installed.
@@ -164,7 +171,7 @@ fn the_python_template_and_its_sdk_pass_their_tests() {
         &here().join("tests/sdk"),
         path,
     );
-    assert_passed(&sdk.unwrap(), "Ran 17 tests");
+    assert_passed(&sdk.unwrap(), "Ran 20 tests");
 }
 
 #[test]
@@ -201,13 +208,25 @@ fn a_project_in_python_becomes_a_component_that_imports_the_host_and_wasi() {
     );
 
     // A transform that cannot even be imported: the build says where and why, and fetches nothing again.
-    std::fs::write(dir.join("transform.py"), "import no_such_module\n").unwrap();
+    let broken = "import no_such_module\n\n\nclass MaskPhones:\n    pass\n";
+    std::fs::write(dir.join("transform.py"), broken).unwrap();
     match built(&dir, &target) {
         Some(Err(BuildError::Failed { output, .. })) => {
             assert!(
                 output.contains("transform.py") && output.contains("no_such_module"),
                 "{output}"
             );
+        }
+        other => panic!("{other:?}"),
+    }
+
+    // The class has another name than the manifest says, which here only the import finds out.
+    let renamed = "# Was MaskPhones.\nfrom sluice_plugin import Transform\n\n\nclass MaskEmails(Transform):\n    pass\n";
+    std::fs::write(dir.join("transform.py"), renamed).unwrap();
+    match built(&dir, &target) {
+        Some(Err(error @ BuildError::Manifest { .. })) => {
+            let error = error.to_string();
+            assert!(error.contains("names `MaskPhones`, which transform.py does not have; it has `MaskEmails`"), "{error}");
         }
         other => panic!("{other:?}"),
     }

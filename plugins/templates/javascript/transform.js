@@ -15,7 +15,7 @@ import { hashHex, Plan, Settings, STRING, Unsupported } from './sluice_plugin/in
  * | `invalid`   | a text that is no account number: `reject` the row (if not given), or `null` |
  * | `key`       | the key for the columns `…_token`; without it there are none               |
  */
-export default class MaskIbans {
+export default class {{class_name}} {
   open(table, config) {
     const settings = new Settings(config);
     const names = settings.texts('columns');

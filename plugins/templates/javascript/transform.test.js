@@ -4,13 +4,13 @@ import { test } from 'node:test';
 
 import { ConfigError, INT64, Missing, Operation, STRING, Unsupported } from './sluice_plugin/index.js';
 import { run, table, withHost } from './sluice_plugin/testing.js';
-import MaskIbans, { masked, normalise } from './transform.js';
+import {{class_name}}, { masked, normalise } from './transform.js';
 
 const ACCOUNTS = table({ id: INT64, iban: STRING });
 
 function apply(ibans, config = {}, operations) {
   const rows = { id: ibans.map((_, row) => BigInt(row)), iban: ibans };
-  return withHost({}, () => run(MaskIbans, ACCOUNTS, { columns: ['iban'], ...config }, rows, operations));
+  return withHost({}, () => run({{class_name}}, ACCOUNTS, { columns: ['iban'], ...config }, rows, operations));
 }
 
 // The examples of the IBAN registry.
@@ -67,7 +67,7 @@ test('an empty batch is nothing special, and a delete is masked as an insert is'
 
 test('mistakes in the configuration are named', () => {
   const refused = (kind, config, message) => {
-    assert.throws(() => run(MaskIbans, ACCOUNTS, config, {}), (error) => {
+    assert.throws(() => run({{class_name}}, ACCOUNTS, config, {}), (error) => {
       assert.ok(error instanceof kind);
       assert.equal(error.message, message);
       return true;

@@ -4,7 +4,7 @@ import unittest
 
 from sluice_plugin import INT64, STRING, ConfigError, Missing, Operation, Unsupported
 from sluice_plugin.testing import Host, run, table
-from transform import MaskPhones, masked, normalise
+from transform import {{class_name}}, masked, normalise
 
 PEOPLE = table(id=INT64, phone=STRING, city=STRING)
 
@@ -12,7 +12,7 @@ PEOPLE = table(id=INT64, phone=STRING, city=STRING)
 def apply(phones, **config):
     rows = {"id": list(range(len(phones))), "phone": phones, "city": ["Bern"] * len(phones)}
     with Host():
-        return run(MaskPhones, PEOPLE, {"columns": ["phone"], **config}, rows)
+        return run({{class_name}}, PEOPLE, {"columns": ["phone"], **config}, rows)
 
 
 class Numbers(unittest.TestCase):
@@ -80,14 +80,14 @@ class Columns(unittest.TestCase):
     def test_a_delete_is_masked_as_an_insert_is(self):
         with Host():
             rows = {"phone": ["079 123 45 67"] * 2}
-            result = run(MaskPhones, PEOPLE, {"columns": ["phone"]}, rows, [Operation.DELETE, Operation.INSERT])
+            result = run({{class_name}}, PEOPLE, {"columns": ["phone"]}, rows, [Operation.DELETE, Operation.INSERT])
         self.assertEqual(result["phone"], ["+4179*****67"] * 2)
 
 
 class Configurations(unittest.TestCase):
     def refused(self, kind, **config):
         with self.assertRaises(kind) as raised:
-            run(MaskPhones, PEOPLE, config, {})
+            run({{class_name}}, PEOPLE, config, {})
         return str(raised.exception)
 
     def test_mistakes_are_named(self):

@@ -28,7 +28,7 @@ SEPARATORS = re.compile(r"[\s./\u2010-\u2015-]+")
 NUMBER = re.compile(r"(\+|00)?\(?([0-9]+)\)?(?:\(0\))?\(?([0-9]*)\)?([0-9]*)")
 
 
-class MaskPhones(Transform):
+class {{class_name}}(Transform):
     """The configuration:
 
     | key          | meaning                                                                             |

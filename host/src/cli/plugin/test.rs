@@ -40,12 +40,12 @@ columns = [
 [config]
 columns = ["email"]
 
-In place of rows that come out: open_error = "words", or batch_error = "words". Further keys: rows_file,
-lookups, protect, properties. docs/reference/plugin-kit.md has all of it.
+In place of rows that come out: open_error = "words", or batch_error = "words". Further keys:
+rows_file, lookups, protect, properties. docs/reference/plugin-kit.md has all of it.
 
 Under a check that FAILED stand the last lines of what the component said in it: its log, what it
-printed, where it panicked, the message of its error. Rows of a test are made up, so their values may
-stand there; of rows in a file of their own, which may have been captured, nothing is shown."#;
+printed, where it panicked, the message of its error. Rows of a test are made up, so their values
+may stand there; of rows in a file of their own, which may have been captured, nothing is shown."#;
 
 #[derive(Debug, Args)]
 pub(super) struct TestArgs {

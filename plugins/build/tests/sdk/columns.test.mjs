@@ -158,6 +158,8 @@ test("an answer that is not the plan's is refused", () => {
     [{ thrice: [1, 2] }, 'wrong-columns'],
     [undefined, 'wrong-columns'],
     [{ twice: [1, null] }, 'null-in-required-column'],
+    // Its length is right.
+    [{ twice: '12' }, 'not-a-column'],
   ]) {
     class Answering extends Filtering {
       apply() {

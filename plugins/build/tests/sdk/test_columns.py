@@ -30,6 +30,7 @@ from sluice_plugin import (
     find,
     hashes,
     pick,
+    shell,
 )
 from sluice_plugin.columns import Column, decode, encode
 from sluice_plugin.plan import Field
@@ -177,6 +178,54 @@ class Calls(unittest.TestCase):
             with self.subTest(code), self.assertRaises(ApplyError) as raised:
                 run(returning(answer), table(n=INT32), {}, {"n": [1, 2]})
             self.assertEqual(raised.exception.code, code)
+
+    def test_one_text_for_a_whole_column_is_refused_even_where_its_length_is_right(self):
+        class Answering(Filtering):
+            def apply(self, batch):
+                return {"twice": self.answer}
+
+        # Of two letters and two numbers, for two rows.
+        for answer, kind in [("ab", "str"), (b"ab", "bytes"), (bytearray(2), "bytearray"), (memoryview(b"ab"), "memoryview")]:
+            Answering.answer = answer
+            with self.subTest(kind), self.assertRaises(ApplyError) as raised:
+                run(Answering, table(n=INT32), {}, {"n": [1, 2]})
+            error = raised.exception
+            self.assertEqual((error.code, error.column), ("not-a-column", "twice"))
+            self.assertEqual(error.message, f"twice is one {kind}, and a column is a list with one value a row")
+        for call in (
+            lambda: encode(STRING, "ab"),
+            lambda: hashes("pii", "ab"),
+            lambda: run(Filtering, table(n=STRING), {}, {"n": "ab"}),
+        ):
+            with Host(), self.assertRaises(ApplyError) as raised:
+                call()
+            self.assertEqual(raised.exception.code, "not-a-column")
+
+    def test_what_was_not_built_in_is_explained(self):
+        def account(call):
+            try:
+                call()
+            except Exception as error:
+                return shell.account(error)
+
+        missing = account(lambda: __import__("no_such_module"))
+        first, trace, *_ = missing.splitlines()
+        self.assertEqual(
+            first,
+            "a component has the modules that were imported while it was built, and no others: "
+            "import `no_such_module` at the top of the file, not inside a function",
+        )
+        self.assertTrue(trace.startswith("Traceback"))
+        self.assertTrue(account(lambda: {}["x"]).startswith("Traceback"))
+
+    def test_rows_are_counted_from_0(self):
+        class Late(Filtering):
+            def apply(self, batch):
+                batch.reject(2, "n", "late")
+
+        with self.assertRaises(IndexError) as raised:
+            run(Late, table(n=INT32), {}, {"n": [1, 2]})
+        self.assertEqual(str(raised.exception), "the batch has 2 rows, counted from 0, and row 2 is not one of them")
 
     def test_columns_are_found_ignoring_case_where_there_is_one(self):
         one = table(Phone=STRING)

@@ -88,7 +88,7 @@ export class Batch {
 
   #check(row) {
     if (!Number.isInteger(row) || row < 0 || row >= this.rows) {
-      throw new RangeError(`the batch has ${this.rows} rows, and row ${row} is not one of them`);
+      throw new RangeError(`the batch has ${this.rows} rows, counted from 0, and row ${row} is not one of them`);
     }
   }
 }

@@ -38,6 +38,10 @@ export function applyTransform({ transform, table, plan }, rows, operations, raw
     throw new ApplyError('wrong-columns', `apply returned [${returned}], and the plan computes [${names}]`);
   }
   const columns = computed.map(({ name, computed: what }) => {
+    // A string is one value, although it could be gone through.
+    if (typeof answer[name] === 'string') {
+      throw new ApplyError('not-a-column', `${name} is one string, and a column is an array with one value a row`, { column: name });
+    }
     let values = Array.isArray(answer[name]) ? answer[name] : Array.from(answer[name]);
     if (values.length !== rows) {
       throw new ApplyError('wrong-length', `${values.length} values for ${rows} rows`, { column: name });

@@ -67,8 +67,8 @@ class Batch:
         return self._raw[name][1]
 
     def reject(self, row: int, column: str, code: str) -> None:
-        """This row cannot be transformed. `column` is the input column at fault; `code` is short: lower-case letters,
-        digits and hyphens, at most 64, and never a value. The first reject of a row counts.
+        """This row, counted from 0, cannot be transformed. `column` is the input column at fault; `code` is short: lower-case
+        letters, digits and hyphens, at most 64, and never a value. The first reject of a row counts.
         """
         self._check(row)
         if not _CODE.fullmatch(code):
@@ -84,7 +84,7 @@ class Batch:
 
     @property
     def rejects(self) -> list[tuple[int, str, str]]:
-        """The rejected rows: row, column, code."""
+        """The rejected rows: row (from 0), column, code."""
         return [(row, *why) for row, why in sorted(self._rejects.items())]
 
     @property
@@ -98,4 +98,4 @@ class Batch:
 
     def _check(self, row: int) -> None:
         if not 0 <= row < self.rows:
-            raise IndexError(f"the batch has {self.rows} rows, and row {row} is not one of them")
+            raise IndexError(f"the batch has {self.rows} rows, counted from 0, and row {row} is not one of them")

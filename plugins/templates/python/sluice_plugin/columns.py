@@ -135,11 +135,21 @@ class _Unfit(Exception):
     """A value that its type cannot have."""
 
 
-def encode(data_type: DataType, values: Iterable[Any], name: str = "") -> Column:
-    """The buffers of a column of these values. Raises `ApplyError` with the code `invalid-value` and the row where a value
-    is not one of the type; nothing is rounded or cut off.
+def listed(values: Any, name: str = "") -> Sequence[Any]:
+    """A column's values as a list. A text and bytes are one value each, although they could be gone through: given for a whole
+    column, they raise `ApplyError` with the code `not-a-column`.
     """
-    values = values if isinstance(values, (list, tuple)) else list(values)
+    if isinstance(values, (str, bytes, bytearray, memoryview)):
+        reason = f"{name or 'a column'} is one {type(values).__name__}, and a column is a list with one value a row"
+        raise ApplyError("not-a-column", reason, column=name or None)
+    return values if isinstance(values, (list, tuple)) else list(values)
+
+
+def encode(data_type: DataType, values: Iterable[Any], name: str = "") -> Column:
+    """The buffers of a column of these values. Raises `ApplyError` with the code `invalid-value` and the row (from 0) where a
+    value is not one of the type; nothing is rounded or cut off.
+    """
+    values = listed(values, name)
     has_null = None in values
     validity = bitmap([value is not None for value in values]) if has_null else None
     try:

@@ -74,6 +74,8 @@ def export(transform: type[Transform]) -> type:
                     raise Err(_open_error(error)) from None
                 except Exception as error:  # noqa: BLE001  (a trap would say nothing; no row was seen, so this may)
                     reason = f"{transform.__name__}.open raised {type(error).__name__}{_where(error)}: {error}"
+                    if explained := shell.about(error):
+                        reason = f"{reason}; {explained}"
                     raise Err(_open_error(ConfigError("", reason))) from None
 
         def apply(self, batch: wit.Batch) -> wit.Outcome:
@@ -146,7 +148,7 @@ def _raised(error: Exception) -> wit.ApplyError:
     """
     kind = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", type(error).__name__).lower()
     code = f"exception-{re.sub(r'[^a-z0-9-]', '-', kind)}"[:64]
-    text = "".join(traceback.format_exception(error))
+    text = shell.account(error)
     host.log.error(text)
     return wit.ApplyError(code, None, None, text)
 

@@ -46,8 +46,8 @@ class Unsupported(OpenError):
 class ApplyError(Exception):
     """The whole batch cannot be transformed. For a single row, call `batch.reject` instead.
 
-    `code` is short: lower-case letters, digits and hyphens, at most 64. `message` is for a developer; the host treats it as
-    sensitive and does not show it.
+    `code` is short: lower-case letters, digits and hyphens, at most 64. `row` counts from 0. `message` is for a developer; the
+    host treats it as sensitive and does not show it, `sluice plugin test` does.
     """
 
     def __init__(self, code: str, message: str = "", *, column: str | None = None, row: int | None = None) -> None:

@@ -153,7 +153,7 @@ def _column(values: Values) -> tuple[int, Column]:
         if not values.offsets:
             raise ApplyError("malformed-input", "keys and look-ups take columns of text or binary")
         return len(values.offsets) - 1, values
-    raw = [value.encode() if isinstance(value, str) else value for value in values]
+    raw = [value.encode() if isinstance(value, str) else value for value in columns.listed(values)]
     return len(raw), columns.encode(BINARY, raw)
 
 

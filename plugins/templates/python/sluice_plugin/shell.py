@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import traceback
 from collections.abc import Sequence
 
 from . import columns
@@ -54,9 +55,7 @@ def apply_transform(
         raise ApplyError("wrong-columns", f"apply returned {sorted(answer)}, and the plan computes {sorted(names)}")
     out = []
     for name, what in computed:
-        values = answer[name]
-        if not isinstance(values, (list, tuple)):
-            values = list(values)
+        values = columns.listed(answer[name], name)
         if len(values) != rows:
             raise ApplyError("wrong-length", f"{len(values)} values for {rows} rows", column=name)
         if not what.nullable:
@@ -65,6 +64,27 @@ def apply_transform(
     dropped = batch.dropped
     bitmap = columns.bitmap([row in dropped for row in range(rows)]) if dropped else None
     return out, bitmap, batch.rejects
+
+
+def account(error: BaseException) -> str:
+    """What a developer needs of an exception that the transform did not mean: its trace, and what explains it. It may have a
+    value in it.
+    """
+    trace = "".join(traceback.format_exception(error))
+    explained = about(error)
+    # In front: what is long is cut at its end.
+    return f"{explained}\n{trace}" if explained else trace
+
+
+def about(error: BaseException) -> str:
+    """What explains an exception; empty where it explains itself."""
+    if isinstance(error, ModuleNotFoundError):
+        module = f"`{error.name}`" if error.name else "it"
+        return (
+            "a component has the modules that were imported while it was built, and no others: "
+            f"import {module} at the top of the file, not inside a function"
+        )
+    return ""
 
 
 # Something of each type to stand where a row that is not written has no value.

@@ -40,9 +40,9 @@ class Result:
 
     plan: Plan
     columns: dict[str, list[Any]]
-    #: The rejected rows: row, column, code.
+    #: The rejected rows: row (from 0, as `batch.reject` has it), column, code.
     rejects: list[tuple[int, str, str]]
-    #: The dropped rows.
+    #: The dropped rows, from 0.
     dropped: list[int]
 
     def __getitem__(self, name: str) -> list[Any]:
@@ -61,6 +61,7 @@ def run(
     """
     opened = shell.open_transform(transform, table, json.dumps(config))
     plan = opened.plan
+    rows = {name: columns.listed(values, name) for name, values in rows.items()}
     count = len(next(iter(rows.values()), ()))
     kinds = {**METADATA, **{field.name: field.data_type for field in table.fields}}
     for name, values in rows.items():
