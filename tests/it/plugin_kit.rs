@@ -31,7 +31,13 @@ fn lines(run: &Run) -> Vec<Value> {
 fn a_new_rust_project_builds_and_holds_its_tests_and_a_change_that_shows_a_value_does_not() {
     let dir = scratch();
     let project = dir.path().join("my-mask");
-    ok(dir.path(), &["new", "my-mask", "--lang", "rust"]);
+    let written = ok(dir.path(), &["new", "my-mask", "--lang", "rust"]).stdout;
+    assert!(
+        written.contains("  vendor/sluice-plugin/ (") && written.contains("  cargo test\n"),
+        "{written}"
+    );
+    let lock = || std::fs::read_to_string(project.join("Cargo.lock")).expect("read");
+    let new_lock = lock();
     let again = plugin(dir.path(), &["new", "my-mask"]);
     assert_eq!(again.code, 2);
     assert!(again.stderr.contains("is there already"), "{}", again.stderr);
@@ -44,6 +50,7 @@ fn a_new_rust_project_builds_and_holds_its_tests_and_a_change_that_shows_a_value
         (built["name"].as_str(), built["version"].as_str()),
         (Some("my-mask"), Some("0.1.0"))
     );
+    assert_eq!(lock(), new_lock, "cargo wrote another lock file");
 
     let tested = ok(&project, &["test", "--json", "--seed", "7"]);
     let tested = lines(&tested);
@@ -73,7 +80,10 @@ fn a_new_rust_project_builds_and_holds_its_tests_and_a_change_that_shows_a_value
         (&inspected["version"], &inspected["refused"]),
         (&"0.1.0".into(), &Value::Null)
     );
-    assert_eq!(inspected["grants"], serde_json::json!([]));
+    // What a panic says goes there.
+    let grants = inspected["grants"].as_array().expect("a list");
+    assert_eq!(grants.len(), 1, "{grants:?}");
+    assert_eq!(grants[0]["capability"], "log");
     let bench = ok(
         &project,
         &[
@@ -96,15 +106,20 @@ fn a_new_rust_project_builds_and_holds_its_tests_and_a_change_that_shows_a_value
     let hidden = "Method::Hide => HIDDEN.to_owned()";
     assert!(text.contains(hidden));
     std::fs::write(&source, text.replace(hidden, "Method::Hide => format!(\"x{value}\")")).expect("written");
-    std::fs::rename(project.join("my-mask.wasm"), project.join("old.module")).expect("renamed");
     std::fs::create_dir(project.join("plugins")).expect("created");
-    std::fs::rename(project.join("old.module"), project.join("plugins/old.wasm")).expect("renamed");
+    for old in ["old.wasm", "plugins/old.wasm"] {
+        std::fs::copy(project.join("my-mask.wasm"), project.join(old)).expect("copied");
+    }
     ok(&project, &["build"]);
+    // Of the two components in the folder, the project's own is meant.
+    let own = ok(&project, &["inspect"]).stdout;
+    assert!(own.contains("  file      ./my-mask.wasm, "), "{own}");
     let leaking = plugin(&project, &["test", "--seed", "7"]);
     assert_eq!(leaking.code, 6, "{}", leaking.stdout);
     for line in [
         "FAILED   golden: row 1, email:string: \"xanna@example.org\" instead of \"***\"",
         "FAILED   canaries: values of column `email` come out in `email`",
+        "say `shows = [\"country\", \"email\"]` in the fixture",
     ] {
         assert!(leaking.stdout.contains(line), "{line}: {}", leaking.stdout);
     }
@@ -130,6 +145,21 @@ fn a_new_rust_project_builds_and_holds_its_tests_and_a_change_that_shows_a_value
     assert!(!blessed.stdout.contains("FAILED   golden"), "{}", blessed.stdout);
     let golden = std::fs::read_to_string(project.join("tests/customers.expected.csv")).expect("read");
     assert!(golden.contains("xanna@example.org"), "{golden}");
+
+    // Another mistake: a panic. It is told once, and where it is.
+    std::fs::write(&source, text.replace(hidden, "Method::Hide => panic!(\"cannot hide {value}\")")).expect("written");
+    ok(&project, &["build"]);
+    let panics = plugin(&project, &["test", "--only", "customers"]);
+    assert_eq!(panics.code, 6, "{}", panics.stdout);
+    for line in [
+        "FAILED   rows: ",
+        "the component said:\n             error: panicked at src/lib.rs:",
+        ": cannot hide anna@example.org\n",
+        "skipped  canaries: the fixture's own rows already fail",
+        "9 checks, 1 failed, 8 skipped",
+    ] {
+        assert!(panics.stdout.contains(line), "{line}: {}", panics.stdout);
+    }
 }
 
 #[test]

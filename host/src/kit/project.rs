@@ -57,6 +57,23 @@ impl Language {
         }
     }
 
+    /// Where the SDK stands in a project.
+    pub(crate) fn sdk(self) -> &'static str {
+        match self {
+            Language::Rust => SDK,
+            Language::Python | Language::JavaScript => "sluice_plugin",
+        }
+    }
+
+    /// How a project's own tests are run, without a component.
+    pub(crate) fn unit_tests(self) -> &'static str {
+        match self {
+            Language::Rust => "cargo test",
+            Language::Python => "python3 -m unittest",
+            Language::JavaScript => "node --test",
+        }
+    }
+
     /// The language of a project, by the file that its tools look for.
     pub(crate) fn of(dir: &Path) -> Option<Language> {
         use sluice_component_build::Language as Built;

@@ -192,3 +192,33 @@ pub(crate) fn counted(count: usize, what: &str) -> String {
         _ => format!("{count} {what}s"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transform::{Place, RowAt};
+
+    #[test]
+    fn a_row_at_fault_is_told_by_its_place_among_all_rows() {
+        let error = TransformError::Refused {
+            place: Place {
+                table: "t".to_owned(),
+                step: 1,
+                plugin: "p".to_owned(),
+            },
+            fault: Fault::Failed {
+                code: "a".to_owned(),
+                column: None,
+                at: Some(RowAt { row: 1, lsn: None }),
+            },
+        };
+        // The first row and the third were rejected before.
+        let error = of_the_chunk(error, &[1, 3]);
+        assert!(error.to_string().ends_with("row 3 of the chunk"), "{error}");
+    }
+
+    #[test]
+    fn one_row_is_not_rows() {
+        assert_eq!((counted(1, "row"), counted(0, "row")), ("1 row".to_owned(), "0 rows".to_owned()));
+    }
+}

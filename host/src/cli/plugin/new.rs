@@ -38,16 +38,43 @@ pub(super) fn run(args: NewArgs) -> Result<(), Failure> {
         return Ok(());
     }
     say!("{} with {} files:", project.dir.display(), files.len());
-    for file in files
-        .iter()
-        .filter(|file| !file.starts_with("vendor") && !file.starts_with("sluice_plugin"))
-    {
-        say!("  {}", file.display());
+    for line in listed(&files, project.language.sdk()) {
+        say!("  {line}");
     }
     say!("\nNext:\n  cd {}", project.dir.display());
-    if project.language == Language::Rust {
-        say!("  cargo test");
-    }
+    say!("  {}", project.language.unit_tests());
     say!("  sluice plugin build\n  sluice plugin test");
     Ok(())
+}
+
+/// The project's own files, and the SDK in one line.
+fn listed(files: &[PathBuf], sdk: &str) -> Vec<String> {
+    let (of_sdk, own): (Vec<&PathBuf>, Vec<&PathBuf>) = files.iter().partition(|file| file.starts_with(sdk));
+    let mut lines: Vec<String> = own.iter().map(|file| file.display().to_string()).collect();
+    lines.push(format!("{sdk}/ ({} files: the SDK)", of_sdk.len()));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_of_a_project_is_counted_in_the_list() {
+        for language in [Language::Rust, Language::Python, Language::JavaScript] {
+            let dir = tempfile::tempdir().unwrap();
+            let project = NewProject {
+                name: "mine".to_owned(),
+                language,
+                dir: dir.path().join("mine"),
+            };
+            let files = new_project(&project).unwrap();
+            let lines = listed(&files, language.sdk());
+            let (sdk, own) = lines.split_last().unwrap();
+            let words = format!("{}/ ({} files: the SDK)", language.sdk(), files.len() - own.len());
+            assert_eq!(*sdk, words);
+            assert!(files.len() > own.len() + 5, "{language:?}: {lines:?}");
+            assert!(own.iter().all(|file| !file.contains("sluice")), "{language:?}: {lines:?}");
+        }
+    }
 }
