@@ -147,7 +147,11 @@ fn a_new_rust_project_builds_and_holds_its_tests_and_a_change_that_shows_a_value
     assert!(golden.contains("xanna@example.org"), "{golden}");
 
     // Another mistake: a panic. It is told once, and where it is.
-    std::fs::write(&source, text.replace(hidden, "Method::Hide => panic!(\"cannot hide {value}\")")).expect("written");
+    std::fs::write(
+        &source,
+        text.replace(hidden, "Method::Hide => panic!(\"cannot hide {value}\")"),
+    )
+    .expect("written");
     ok(&project, &["build"]);
     let panics = plugin(&project, &["test", "--only", "customers"]);
     assert_eq!(panics.code, 6, "{}", panics.stdout);

@@ -29,7 +29,10 @@ pub(crate) fn component_in(dir: &Path) -> Result<PathBuf, KitError> {
         )));
     }
     let own = name_of(dir).map(|name| format!("{name}.wasm"));
-    let is_own = |file: &PathBuf| own.as_deref().is_some_and(|own| file.file_name().is_some_and(|name| name == own));
+    let is_own = |file: &PathBuf| {
+        own.as_deref()
+            .is_some_and(|own| file.file_name().is_some_and(|name| name == own))
+    };
     if let Some(file) = found.iter().find(|file| is_own(file)) {
         return Ok(file.clone());
     }
@@ -79,8 +82,17 @@ mod tests {
             ("pyproject.toml", "[project]\nname = \"mine\"\n"),
             ("package.json", "{\"name\": \"mine\"}"),
         ] {
-            let dir = folder(&[(manifest, text), ("mine.wasm", ""), ("a-0.1.0.wasm", ""), ("notes.md", "")]);
-            assert_eq!(component_in(dir.path()).unwrap(), dir.path().join("mine.wasm"), "{manifest}");
+            let dir = folder(&[
+                (manifest, text),
+                ("mine.wasm", ""),
+                ("a-0.1.0.wasm", ""),
+                ("notes.md", ""),
+            ]);
+            assert_eq!(
+                component_in(dir.path()).unwrap(),
+                dir.path().join("mine.wasm"),
+                "{manifest}"
+            );
         }
         let one = folder(&[("other.wasm", "")]);
         assert_eq!(component_in(one.path()).unwrap(), one.path().join("other.wasm"));

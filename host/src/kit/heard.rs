@@ -117,10 +117,7 @@ mod tests {
         ]);
         assert_eq!(found, ["error: a\\u{1b}[31m\\u{202e}b", "  cause"]);
         assert!(lines(&[said("failure", trap)]).is_empty());
-        assert_eq!(
-            lines(&[said("failure", "no such string")]),
-            ["failure: no such string"]
-        );
+        assert_eq!(lines(&[said("failure", "no such string")]), ["failure: no such string"]);
     }
 
     #[test]

@@ -422,9 +422,15 @@ mod tests {
         assert!(text(&javascript, "transform.js").contains("export default class MaskEmails {"));
         assert!(text(&javascript, "transform.test.js").contains("import MaskEmails, {"));
         for (path, text) in python.iter().chain(&javascript) {
-            let left = ["{{", "MaskPhones", "MaskIbans"].iter().find(|word| text.contains(**word));
+            let left = ["{{", "MaskPhones", "MaskIbans"]
+                .iter()
+                .find(|word| text.contains(**word));
             // The SDK's own words are its own.
-            assert!(left.is_none() || path.starts_with("sluice_plugin"), "{}", path.display());
+            assert!(
+                left.is_none() || path.starts_with("sluice_plugin"),
+                "{}",
+                path.display()
+            );
         }
     }
 

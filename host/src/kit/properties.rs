@@ -287,7 +287,10 @@ fn canaries(trial: &Trial<'_>, random: &mut StdRng) -> Finding {
     let planted = Canaries::plant(trial.setup, random)?;
     let ran = trial.run(&planted.chunk)?;
     let routes = trial.chain.routes();
-    let unpassed = routes.iter().enumerate().filter(|(_, route)| route.passed_as.is_empty());
+    let unpassed = routes
+        .iter()
+        .enumerate()
+        .filter(|(_, route)| route.passed_as.is_empty());
     // Of these, some may come out everywhere.
     let hidden: Vec<usize> = unpassed
         .filter(|(_, route)| outputs.iter().any(|output| !shows.allows(&route.column, output)))

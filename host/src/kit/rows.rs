@@ -219,6 +219,9 @@ mod tests {
 
     #[test]
     fn one_row_is_not_rows() {
-        assert_eq!((counted(1, "row"), counted(0, "row")), ("1 row".to_owned(), "0 rows".to_owned()));
+        assert_eq!(
+            (counted(1, "row"), counted(0, "row")),
+            ("1 row".to_owned(), "0 rows".to_owned())
+        );
     }
 }

@@ -19,7 +19,10 @@ struct Show {
 
 /// As the fixture has it.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "a column's name, or `{ column = \"NAME\", in = [\"OUTPUT\"] }`, is expected")]
+#[serde(
+    untagged,
+    expecting = "a column's name, or `{ column = \"NAME\", in = [\"OUTPUT\"] }`, is expected"
+)]
 pub(super) enum RawShow {
     /// In the output of the same name.
     Own(String),

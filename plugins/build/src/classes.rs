@@ -122,6 +122,10 @@ mod tests {
         assert_eq!(classes("class A:\n    pass\nclass B(A):\n    pass\n"), ["A", "B"]);
         assert!(classes("x = 1\n").is_empty());
         let project = Project::new("four", "transform.py", "x = 1\n");
-        assert!(missing(&project.0, "transform", "A").unwrap().ends_with("it has no class"));
+        assert!(
+            missing(&project.0, "transform", "A")
+                .unwrap()
+                .ends_with("it has no class")
+        );
     }
 }

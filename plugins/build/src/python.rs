@@ -152,12 +152,12 @@ pub(crate) fn component(
         .env("RUST_BACKTRACE", "0")
         .env_remove("PYTHONHOME")
         .current_dir(&work);
-    output(command, &format!("componentize-py for {}", project.info.name)).map_err(|error| {
-        match classes::not_imported(&error, &dir, &project.module, &project.class) {
+    output(command, &format!("componentize-py for {}", project.info.name)).map_err(
+        |error| match classes::not_imported(&error, &dir, &project.module, &project.class) {
             Some(reason) => refused(reason),
             None => error,
-        }
-    })?;
+        },
+    )?;
     Ok((path, project.info))
 }
 

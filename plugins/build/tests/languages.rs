@@ -221,12 +221,16 @@ fn a_project_in_python_becomes_a_component_that_imports_the_host_and_wasi() {
     }
 
     // The class has another name than the manifest says, which here only the import finds out.
-    let renamed = "# Was MaskPhones.\nfrom sluice_plugin import Transform\n\n\nclass MaskEmails(Transform):\n    pass\n";
+    let renamed =
+        "# Was MaskPhones.\nfrom sluice_plugin import Transform\n\n\nclass MaskEmails(Transform):\n    pass\n";
     std::fs::write(dir.join("transform.py"), renamed).unwrap();
     match built(&dir, &target) {
         Some(Err(error @ BuildError::Manifest { .. })) => {
             let error = error.to_string();
-            assert!(error.contains("names `MaskPhones`, which transform.py does not have; it has `MaskEmails`"), "{error}");
+            assert!(
+                error.contains("names `MaskPhones`, which transform.py does not have; it has `MaskEmails`"),
+                "{error}"
+            );
         }
         other => panic!("{other:?}"),
     }

@@ -74,7 +74,10 @@ mod tests {
             let words = format!("{}/ ({} files: the SDK)", language.sdk(), files.len() - own.len());
             assert_eq!(*sdk, words);
             assert!(files.len() > own.len() + 5, "{language:?}: {lines:?}");
-            assert!(own.iter().all(|file| !file.contains("sluice")), "{language:?}: {lines:?}");
+            assert!(
+                own.iter().all(|file| !file.contains("sluice")),
+                "{language:?}: {lines:?}"
+            );
         }
     }
 }

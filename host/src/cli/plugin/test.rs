@@ -278,6 +278,9 @@ mod tests {
         write(&dir.path().join("transform.py"), 500);
         assert_eq!(newer_source(dir.path(), &component), None);
         write(&dir.path().join("transform.py"), 2000);
-        assert_eq!(newer_source(dir.path(), &component), Some(dir.path().join("transform.py")));
+        assert_eq!(
+            newer_source(dir.path(), &component),
+            Some(dir.path().join("transform.py"))
+        );
     }
 }

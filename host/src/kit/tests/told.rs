@@ -41,7 +41,11 @@ fn a_column_that_shows_under_its_own_name_does_not_under_another() {
         suggested.contains("{ column = \"name\", in = [\"photo\", \"name\"] }"),
         "{suggested}"
     );
-    assert_eq!(failed(&run(&format!("{suggested}\n"))), Vec::<&str>::new(), "{suggested}");
+    assert_eq!(
+        failed(&run(&format!("{suggested}\n"))),
+        Vec::<&str>::new(),
+        "{suggested}"
+    );
 
     let unknown = run("shows = [{ column = \"name\", in = [\"phot\"] }]\n");
     assert!(
