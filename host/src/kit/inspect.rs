@@ -180,3 +180,27 @@ impl Outline {
         outline
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grants_are_told_by_what_is_imported() {
+        let capabilities = |imports: &[&str]| -> Vec<&'static str> {
+            let imports: Vec<String> = imports.iter().map(|import| (*import).to_owned()).collect();
+            grants(&imports).iter().map(|grant| grant.capability).collect()
+        };
+        assert!(capabilities(&["sluice:transform/types@0.2.0"]).is_empty());
+        assert_eq!(
+            capabilities(&[
+                "wasi:clocks/wall-clock@0.2.0",
+                "sluice:transform/log@0.2.0",
+                "sluice:transform/keyed@0.1.0",
+                "sluice:transform/lookup@0.2.0",
+            ]),
+            ["keyed", "lookup", "log", "wasi"]
+        );
+        assert!(capabilities(&["other:transform/keyed@0.2.0"]).is_empty());
+    }
+}

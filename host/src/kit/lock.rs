@@ -43,8 +43,9 @@ pub(crate) fn lock_of(
     while let Some(dependency) = wanted.pop() {
         let mut package = find(&lock, &dependency)?.clone();
         let unwanted = |name: &str| {
-            let of_package = left_out.iter().filter(|(of, _)| *of == package.name);
-            of_package.into_iter().any(|(_, names)| names.contains(&name))
+            left_out
+                .iter()
+                .any(|(of, names)| *of == package.name && names.contains(&name))
         };
         let dependencies: Vec<String> = package
             .dependencies

@@ -95,13 +95,11 @@ impl Shows {
     /// What is wrong with it for a component that has these outputs: one that is not there. A name that nothing answers to
     /// would allow something as soon as there is such a column.
     pub(crate) fn unknown(&self, outputs: &[&str]) -> Option<String> {
-        let named = self
+        let mut named = self
             .0
             .iter()
             .flat_map(|show| show.outputs.iter().map(move |output| (&show.column, output)));
-        let (column, output) = named
-            .into_iter()
-            .find(|(_, output)| !outputs.contains(&output.as_str()))?;
+        let (column, output) = named.find(|(_, output)| !outputs.contains(&output.as_str()))?;
         let meant = match nearest(output, outputs.iter().copied()) {
             Some(meant) => {
                 let meant = Show {
