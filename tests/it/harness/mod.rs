@@ -14,7 +14,7 @@ mod stand_in;
 pub use held::Held;
 pub use lake::{Rows, commits, files_under, rows_of};
 pub use project::{KEY, Project, Run, copy_folder, finish, sluice_binary, wait_for};
-pub use python::python;
+pub use python::{python, python_environment};
 pub use running::Running;
 pub use sales::{ids, insert, sales, sales_of, sales_on};
 pub use server::{PASSWORD, Server};

@@ -5,6 +5,12 @@ use std::process::{Command, Output};
 
 /// Runs a script. Its arguments come after it, as for Python itself.
 pub fn python(arguments: impl IntoIterator<Item = impl AsRef<std::ffi::OsStr>>) -> Output {
+    let python = python_environment().join("bin/python");
+    Command::new(python).args(arguments).output().expect("Python starts")
+}
+
+/// The virtual environment that has the peers.
+pub fn python_environment() -> PathBuf {
     let venv = std::env::var_os("SLUICE_PY_VENV").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/pyenv"),
         PathBuf::from,
@@ -15,5 +21,5 @@ pub fn python(arguments: impl IntoIterator<Item = impl AsRef<std::ffi::OsStr>>) 
         "{} is missing: run cargo xtask setup",
         python.display()
     );
-    Command::new(python).args(arguments).output().expect("Python starts")
+    venv
 }

@@ -2,8 +2,11 @@
 //!
 //! What a block is for, the page says itself:
 //!
-//! * ` ```sh ` has commands for the terminal, and ` ```console ` one for a second terminal, which stays;
-//! * ` ```text ` has lines that the commands before it print, with `…` for what differs;
+//! * ` ```sh ` has commands for the terminal;
+//! * ` ```console ` has commands that a test carries out in a way of its own: one for a second terminal, which stays, or
+//!   some that fetch packages;
+//! * ` ```text ` has the lines that the commands before it print, with `…` for what differs, and a line `…` for lines that
+//!   are left out. Where one of them says that something failed, the commands have to;
 //! * a block after a paragraph that begins with "Write `FILE`" is that file;
 //! * any other block is there to be read.
 
@@ -16,7 +19,7 @@ use crate::repository;
 pub enum Step {
     /// Commands, one a line.
     Run(String),
-    /// A command for a second terminal.
+    /// Commands that a test carries out in a way of its own.
     Beside(String),
     /// A file, relative to the folder that the terminal is in.
     Write {
@@ -25,8 +28,16 @@ pub enum Step {
         /// Its content.
         text: String,
     },
-    /// Lines that the commands before have printed.
+    /// Lines that the commands before have printed; `…` stands for any number of them.
     Shows(Vec<String>),
+}
+
+impl Step {
+    /// Whether it shows that the commands before it failed: as a test runner says it, or as `sluice` names its errors.
+    pub fn shows_failure(&self) -> bool {
+        let failure = |line: &String| line.starts_with("FAILED") || line.starts_with("sluice: ");
+        matches!(self, Step::Shows(lines) if lines.iter().any(failure))
+    }
 }
 
 /// The steps of a page, by its path in the repository.
@@ -85,13 +96,13 @@ mod tests {
 
     #[test]
     fn a_page_is_read_in_the_order_in_which_it_is_followed() {
-        let page = "# A page\n\nDo this:\n\n```sh\nmkdir a\ncd a\n```\n\n```text\nmade …\n\n  a\n```\n\n\
+        let page = "# A page\n\nDo this:\n\n```sh\nmkdir a\ncd a\n```\n\n```text\nmade …\n\n  a\n  …\n```\n\n\
              For example:\n\n```toml\nno = \"file\"\n```\n\nWrite `b/c.toml`, in place of\nwhat is there:\n\n\
              ```toml\nis = \"one\"\n\n[more]\n```\nIn a second terminal:\n```console\nserve\n```\n\
              Write `x` is far away.\n\nNothing to write:\n\n```rust\nfn main() {}\n```\n";
         let expected = [
             Step::Run("mkdir a\ncd a\n".to_owned()),
-            Step::Shows(vec!["made …".to_owned(), "a".to_owned()]),
+            Step::Shows(vec!["made …".to_owned(), "a".to_owned(), "…".to_owned()]),
             Step::Write {
                 file: "b/c.toml".to_owned(),
                 text: "is = \"one\"\n\n[more]\n".to_owned(),
@@ -99,5 +110,20 @@ mod tests {
             Step::Beside("serve\n".to_owned()),
         ];
         assert_eq!(steps(page), expected);
+    }
+    #[test]
+    fn a_failure_is_shown_by_the_line_that_says_so() {
+        for (line, expected) in [
+            ("FAILED (failures=4)", true),
+            ("FAILED   golden: row 4", true),
+            ("sluice: 1 of 1 tables cannot run: dbo_customers", true),
+            ("sluice.lock is as it was", false),
+            ("10 checks, 0 failed", false),
+            ("…", false),
+        ] {
+            let step = Step::Shows(vec!["customers".to_owned(), line.to_owned()]);
+            assert_eq!(step.shows_failure(), expected, "{line}");
+        }
+        assert!(!Step::Run("echo FAILED\n".to_owned()).shows_failure());
     }
 }
