@@ -24,14 +24,15 @@
 //! impl Transform for Initials {
 //!     fn open(table: &Table, config: &str) -> Result<(Self, Plan), OpenError> {
 //!         let Config { columns } = sluice_plugin::config::parse(config)?;
-//!         let there = |name: &String| table.fields.iter().any(|field| field.name == *name);
-//!         let missing: Vec<String> = columns.iter().filter(|name| !there(name)).cloned().collect();
+//!         // `find` ignores case, as SQL Server does unless a column's collation says otherwise.
+//!         let missing: Vec<String> = columns.iter().filter(|name| table.find(name).is_empty()).cloned().collect();
 //!         if !missing.is_empty() {
 //!             return Err(OpenError::Missing(missing));
 //!         }
+//!         let named: Vec<usize> = columns.iter().flat_map(|name| table.find(name)).collect();
 //!         let mut plan = Plan::default();
-//!         for field in &table.fields {
-//!             if !columns.contains(&field.name) {
+//!         for (position, field) in table.fields.iter().enumerate() {
+//!             if !named.contains(&position) {
 //!                 plan.outputs.push(OutputColumn::pass(&field.name, &field.name));
 //!                 continue;
 //!             }
