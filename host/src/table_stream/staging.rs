@@ -36,7 +36,7 @@ impl Staging {
         staged: StagedFiles,
     ) -> Result<(StagedFiles, Tally), StreamError> {
         let mut tally = Tally::default();
-        let mut files = Files::Idle(staged);
+        let mut files = Files::Idle(Box::new(staged));
         while let Some(chunk) = chunks.recv().await {
             failpoint::pass(failpoint::CHUNK_READ);
             tally.replaced.add(&chunk.replaced);
@@ -96,7 +96,7 @@ impl Staging {
 
 /// The files of a batch, to which one chunk at a time is written.
 enum Files {
-    Idle(StagedFiles),
+    Idle(Box<StagedFiles>),
     /// Written to on a thread for CPU work, by the files' only owner.
     Busy(JoinHandle<(StagedFiles, Result<(), LakeError>)>),
 }
@@ -115,7 +115,7 @@ impl Files {
     /// It could not be written, and the files are gone.
     async fn idle(self) -> Result<StagedFiles, StreamError> {
         let writing = match self {
-            Files::Idle(staged) => return Ok(staged),
+            Files::Idle(staged) => return Ok(*staged),
             Files::Busy(writing) => writing,
         };
         let (staged, written) = writing.await.map_err(|_| StreamError::Task {

@@ -266,7 +266,13 @@ impl Compiled {
             // What a core module becomes depends on this sluice as well, so its own digest would not do.
             (Some(cache), Some(made)) => cache.component(engine, &sha256::hex(made), made),
         };
-        let component = compiled.map_err(|e| damaged("cannot be compiled", e))?;
+        let component = compiled.map_err(|error| match is_too_large(&error) {
+            true => PluginError::Damaged {
+                file: file.to_owned(),
+                reason: "it is over a fixed limit on tables, memories or instances".to_owned(),
+            },
+            false => damaged("cannot be compiled", error),
+        })?;
         let linked = Linked::new(inspected.wit, &component).map_err(|e| damaged("does not fit the contract", e))?;
         Ok(Compiled {
             sha256,
@@ -278,6 +284,11 @@ impl Compiled {
             slots: Arc::clone(slots),
         })
     }
+}
+
+/// Whether an instance would not fit into its slot (`slots`). wasmtime has no public type for it; a test holds the text in place.
+fn is_too_large(error: &wasmtime::Error) -> bool {
+    format!("{error:#}").contains("pooling allocator")
 }
 
 /// What can be said of a component before it is compiled.

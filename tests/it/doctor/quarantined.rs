@@ -13,6 +13,11 @@ const STRICT: &str = "[[table.transform]]\nplugin = \"badguest\"\non_error = \"q
 const GENTLE: &str = "on_transform_change = \"continue\"\n[[table.transform]]\nplugin = \"badguest\"\n\
                       on_error = \"quarantine\"\nconfig = { behave = \"well\" }\n";
 
+/// What is found, whether a run stops at it, and the damage to files.
+type FileHarm<'a> = (&'a [&'a str], bool, &'a dyn Fn());
+/// What is found, and the damage.
+type Harm = (&'static str, fn(&Patient));
+
 /// A change for bronze, and one for quarantine in the same commit.
 async fn insert_mixed(patient: &mut Patient) {
     let id = patient.next;
@@ -234,7 +239,7 @@ async fn damage_to_the_files_of_quarantine_stops_the_table_and_is_told() {
     };
     let entry = place(&patient).join(format!("_delta_log/{:020}.json", 2));
     // An entry that is empty may be one without actions to the kernel.
-    let harms: [(&[&str], bool, &dyn Fn()); 4] = [
+    let harms: [FileHarm<'_>; 4] = [
         (&["data-file-missing"], true, &|| {
             fs::remove_file(data()).expect("removed")
         }),
@@ -346,7 +351,7 @@ async fn a_lost_record_of_a_retry_is_written_again_with_its_event() {
         before["events"],
         serde_json::json!(["quarantine_retried", "transform_changed"])
     );
-    let harms: [(&str, fn(&Patient)); 2] = [
+    let harms: [Harm; 2] = [
         ("commit-file-missing", remove_newest_record_and_plan),
         ("checkpoint-deleted", |patient| {
             fs::remove_dir_all(patient.checkpoint()).expect("removed");
