@@ -4,7 +4,7 @@
 use serde_json::Value;
 use sluice_test_guests::component;
 
-use crate::harness::{Held, Project, Run, Server, copy_folder, files_under, insert, rows_of, sales_of};
+use crate::harness::{Held, Project, READ, Run, Server, copy_folder, fault, files_under, insert, rows_of, sales_of};
 
 const ORDER: [&str; 4] = ["_start_lsn", "_command_id", "_seqval", "_operation"];
 const TO_NUMBER: &str = "[[table.transform]]\nplugin = \"map\"\non_error = \"quarantine\"\n\
@@ -189,6 +189,23 @@ async fn rows_of_an_attempt_that_bronze_never_took_count_for_nothing() {
         "nothing is rewritten"
     );
     assert_eq!(status(&project)["open_quarantined"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_share_is_asked_of_a_batch_that_was_read_to_its_end() {
+    let (server, mut project) = set_up(&format!("max_quarantined = \"20%\"\n{TO_NUMBER}")).await;
+    server.expect_batches_of_tests_alone();
+    project.edit("chunk_rows = 1000", "chunk_rows = 2");
+    exec(
+        &server,
+        &["INSERT INTO dbo.t VALUES (1, N'bad'), (2, N'2'), (3, N'3'), (4, N'4'), (5, N'5'), (6, N'6')"],
+    )
+    .await;
+    // Half of the first chunk is bad, and then the connection breaks.
+    fault(&server, "drop_after_rows", &format!(", @rows = 3, @match = N'{READ}'")).await;
+    let run = project.once().ok();
+    assert_eq!(run.of_type("retrying").len(), 1, "{}", run.stdout);
+    assert_eq!((bronze(&project).len(), quarantine(&project).len()), (5, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]

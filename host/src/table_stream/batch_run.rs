@@ -307,15 +307,16 @@ impl OpenTable {
             let (sender, chunks) = mpsc::channel(CHUNKS_WAITING);
             let reading = tokio::spawn(self.readers(planned, times)?.read(sender));
             let staged = self.bronze.stage(planned.batch_id, planned.attempt).await?;
+            let limit = QuarantineLimit {
+                most: self.settings.max_quarantined,
+                table: self.instance().to_string(),
+                batch: planned.batch_id.0,
+            };
             let staging = Staging {
                 chain: Arc::clone(&self.chain),
                 omitted: self.omitted.clone(),
                 known: Arc::new(known.clone()),
-                limit: QuarantineLimit {
-                    most: self.settings.max_quarantined,
-                    table: self.instance().to_string(),
-                    batch: planned.batch_id.0,
-                },
+                limit: limit.clone(),
                 again: false,
             };
             let staged = staging.stage(chunks, staged).await;
@@ -331,6 +332,10 @@ impl OpenTable {
                 }
                 (_, Err(error)) => return Err(error),
             };
+            if let Err(error) = limit.expect_whole(&tally) {
+                staged.abort().await;
+                return Err(error);
+            }
             match tally.spread(&known) {
                 Some(spread) => known.add(spread),
                 None => {

@@ -16,6 +16,7 @@ use super::quarantine_kept::expect_kept;
 use super::tally::Tally;
 
 /// How many rows of a batch may go into quarantine.
+#[derive(Clone)]
 pub(super) struct QuarantineLimit {
     pub(super) most: MaxQuarantined,
     /// For the error.
