@@ -3,7 +3,7 @@
 
 use sluice_test_guests::component;
 
-use crate::harness::{Project, Server, commits, files_under, rows_of};
+use crate::harness::{Project, Server, commits, files_under, finish, ids, insert, rows_of, sales, sluice_binary};
 
 const SECRET: &str = "very-secret-value";
 
@@ -472,4 +472,25 @@ async fn an_update_that_a_component_drops_leaves_both_its_rows() {
         counts.map(|name| facts.texts(name)[batch].clone()),
         ["3", "3", "0", "0"].map(|n| Some(n.to_owned()))
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_with_little_address_space_maps_memory_for_each_instance() {
+    let server = sales(&["t"]).await;
+    let project = Project::new(&server, "sales").table(
+        "dbo_t",
+        "[[table.transform]]\nplugin = \"upper\"\nconfig = { columns = [\"v\"] }\n",
+    );
+    project.plugin("upper", &component("upper"));
+    insert(&server, 1..=2).await;
+    let output = std::process::Command::new("sh")
+        .args(["-c", "ulimit -v 67108864 && exec \"$0\" \"$@\""])
+        .arg(sluice_binary())
+        .args(["run", "--once", "--json", "-c"])
+        .arg(project.config())
+        .output()
+        .expect("sluice starts");
+    let run = finish(output).ok();
+    assert_eq!(run.table("dbo_t")["rows"], 2);
+    assert_eq!(ids(&project), [1, 2]);
 }

@@ -331,6 +331,7 @@ const CLASSES: &[&str] = &[
     "Any",
     "Array",
     "Batch",
+    "BigInt",
     "Columns",
     "ConfigError",
     "Configurations",

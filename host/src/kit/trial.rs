@@ -1,7 +1,5 @@
 //! `plugin test`: a component held against its fixtures and the properties.
 
-use std::path::Path;
-
 use serde_json::Value;
 
 use super::component::{Workbench, about_code};
@@ -217,7 +215,7 @@ fn expected_rows(
     if !rejects.is_empty() || !ran.rejects.is_empty() {
         checks.push(Check::new("rejects", compare_rejects(rejects, &ran.rejects)));
     }
-    let verdict = golden_file(&fixture.golden, &golden::render(&ran, chain.output()), &ran, bless)?;
+    let verdict = golden_file(fixture, &golden::render(&ran, chain.output()), &ran, bless)?;
     checks.push(Check::new("golden", verdict));
     // Both come of one call; what was said in it is told once.
     if let Some(check) = checks.iter_mut().find(|check| check.failed()) {
@@ -261,7 +259,8 @@ fn say_reject(reject: &ExpectedReject) -> String {
     )
 }
 
-fn golden_file(file: &Path, actual: &str, ran: &Ran, bless: bool) -> Result<Verdict, KitError> {
+fn golden_file(fixture: &Fixture, actual: &str, ran: &Ran, bless: bool) -> Result<Verdict, KitError> {
+    let file = fixture.golden.as_path();
     let rows = ran.batch.num_rows();
     let expected = match std::fs::read_to_string(file) {
         Ok(expected) => Some(expected),
@@ -270,7 +269,7 @@ fn golden_file(file: &Path, actual: &str, ran: &Ran, bless: bool) -> Result<Verd
     };
     let differences = match &expected {
         None => vec![format!("there is no {}", file.display())],
-        Some(expected) => match golden::differences(expected, actual) {
+        Some(expected) => match golden::differences(expected, actual, !fixture.from_file) {
             Ok(differences) => differences,
             Err(reason) => vec![format!("{} cannot be read: {reason}", file.display())],
         },

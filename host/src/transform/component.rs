@@ -9,11 +9,12 @@ use wasmtime::component::Component;
 use super::bindings::{PACKAGE, V0_1, VERSIONS, interfaces};
 use super::cache::Cache;
 use super::contract::Linked;
+use super::engine::Ticker;
 use super::error::{listing, quoted};
 use super::levels::{self, Levels, on_ample_stack};
 use super::module::{self, ModuleFault};
 use super::plan::one_line;
-use super::slots::Slots;
+use super::slots::{Slot, Slots};
 use super::wasi;
 use crate::error::ErrorKind;
 use crate::sha256;
@@ -180,8 +181,16 @@ pub(crate) struct Compiled {
     /// Its first import of WASI, if it has one.
     pub(crate) wasi: Option<String>,
     pub(crate) linked: Linked,
-    /// Where its instances live.
-    pub(crate) slots: Arc<Slots>,
+    home: Home,
+}
+
+/// What calls of a component need as long as there are any, whoever opened it.
+pub(crate) struct Home {
+    pub(super) engine: wasmtime::Engine,
+    /// Where instances live.
+    pub(super) slots: Arc<Slots>,
+    /// Without it no deadline would be noticed.
+    pub(super) _ticker: Arc<Ticker>,
 }
 
 /// The file of a component.
@@ -217,14 +226,9 @@ impl PluginError {
 
 impl Compiled {
     /// Checks `bytes`, which were read from `file`, and compiles them unless `cache` has their code.
-    pub(crate) fn new(
-        engine: &wasmtime::Engine,
-        slots: &Arc<Slots>,
-        cache: Option<&Cache>,
-        source: Source<'_>,
-    ) -> Result<Compiled, PluginError> {
+    pub(crate) fn new(home: Home, cache: Option<&Cache>, source: Source<'_>) -> Result<Compiled, PluginError> {
         let file = source.file;
-        on_ample_stack(|| Compiled::on_this_stack(engine, slots, cache, source)).unwrap_or_else(|reason| {
+        on_ample_stack(|| Compiled::on_this_stack(home, cache, source)).unwrap_or_else(|reason| {
             Err(PluginError::Damaged {
                 file: file.to_owned(),
                 reason,
@@ -243,6 +247,11 @@ impl Compiled {
         })
     }
 
+    /// Waits for a place for an instance of it.
+    pub(super) fn slot(&self) -> Slot {
+        self.home.slots.take()
+    }
+
     /// Whether it may keep one of the two rows of an update and drop the other. The first version of the contract has
     /// them go together.
     pub(crate) fn splits_updates(&self) -> bool {
@@ -250,8 +259,7 @@ impl Compiled {
     }
 
     fn on_this_stack(
-        engine: &wasmtime::Engine,
-        slots: &Arc<Slots>,
+        home: Home,
         cache: Option<&Cache>,
         Source { file, sha256, bytes }: Source<'_>,
     ) -> Result<Compiled, PluginError> {
@@ -261,10 +269,10 @@ impl Compiled {
             reason: one_line(&format!("{what}: {error:#}"), MAX_REASON_CHARS),
         };
         let compiled = match (cache, &inspected.component) {
-            (None, made) => Component::from_binary(engine, made.as_deref().unwrap_or(&bytes)),
-            (Some(cache), None) => cache.component(engine, &sha256, &bytes),
+            (None, made) => Component::from_binary(&home.engine, made.as_deref().unwrap_or(&bytes)),
+            (Some(cache), None) => cache.component(&home.engine, &sha256, &bytes),
             // What a core module becomes depends on this sluice as well, so its own digest would not do.
-            (Some(cache), Some(made)) => cache.component(engine, &sha256::hex(made), made),
+            (Some(cache), Some(made)) => cache.component(&home.engine, &sha256::hex(made), made),
         };
         let component = compiled.map_err(|error| match is_too_large(&error) {
             true => PluginError::Damaged {
@@ -281,7 +289,7 @@ impl Compiled {
             wasi: inspected.wasi,
             bytes,
             linked,
-            slots: Arc::clone(slots),
+            home,
         })
     }
 }

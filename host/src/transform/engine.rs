@@ -10,7 +10,7 @@ use std::time::Duration;
 use wasmtime::Config;
 
 use super::cache::{Cache, CacheSettings};
-use super::component::{Compiled, PluginError, Source};
+use super::component::{Compiled, Home, PluginError, Source};
 use super::error::TransformError;
 use super::limits::STACK_BYTES;
 use super::lookup::Lookups;
@@ -37,7 +37,7 @@ pub struct Engine {
     cache_settings: CacheSettings,
     /// Opened when something is compiled for the first time.
     cache: OnceLock<Option<Cache>>,
-    ticker: Option<Ticker>,
+    ticker: Arc<Ticker>,
 }
 
 /// One lock a digest, so that two tables never compile the same bytes twice and never wait for other bytes.
@@ -80,7 +80,7 @@ impl Engine {
         lookups: Lookups,
         cache: CacheSettings,
     ) -> Result<Arc<Engine>, TransformError> {
-        let wasmtime = wasmtime::Engine::new(&settings()).map_err(|e| TransformError::Engine(format!("{e:#}")))?;
+        let wasmtime = engine().map_err(|e| TransformError::Engine(format!("{e:#}")))?;
         let ticker = Ticker::start(wasmtime.clone()).map_err(|e| TransformError::Engine(e.to_string()))?;
         let plugins = plugins.into();
         Ok(Arc::new(Engine {
@@ -94,7 +94,7 @@ impl Engine {
             compiled: Mutex::default(),
             cache_settings: cache,
             cache: OnceLock::new(),
-            ticker: Some(ticker),
+            ticker: Arc::new(ticker),
         }))
     }
 
@@ -217,7 +217,12 @@ impl Engine {
             sha256,
             bytes: Arc::clone(&found.bytes),
         };
-        let compiled = Compiled::new(&self.wasmtime, &self.slots, cache, file)?;
+        let home = Home {
+            engine: self.wasmtime.clone(),
+            slots: Arc::clone(&self.slots),
+            _ticker: Arc::clone(&self.ticker),
+        };
+        let compiled = Compiled::new(home, cache, file)?;
         Ok(Arc::clone(slot.insert(Arc::new(compiled))))
     }
 }
@@ -227,14 +232,6 @@ impl fmt::Debug for Engine {
         f.debug_struct("Engine")
             .field("registry", &self.registry)
             .finish_non_exhaustive()
-    }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        if let Some(ticker) = self.ticker.take() {
-            ticker.stop();
-        }
     }
 }
 
@@ -259,15 +256,29 @@ fn settings() -> Config {
         .cranelift_nan_canonicalization(true)
         .relaxed_simd_deterministic(true)
         .wasm_memory64(false)
-        .wasm_component_model(true)
-        .allocation_strategy(slots::pool());
+        .wasm_component_model(true);
     config
 }
 
-/// The thread that moves the epoch. It ends when its sender is dropped.
-struct Ticker {
-    alive: mpsc::Sender<()>,
-    thread: JoinHandle<()>,
+/// An engine whose instances live in slots, or, where the process may not set aside so much address space, in memory that is
+/// mapped for each.
+fn engine() -> wasmtime::Result<wasmtime::Engine> {
+    let mut pooled = settings();
+    pooled.allocation_strategy(slots::pool());
+    wasmtime::Engine::new(&pooled).or_else(|error| {
+        tracing::warn!(
+            error = format!("{error:#}"),
+            "no address space can be set aside for instances of components: each maps its memory anew, which takes longer"
+        );
+        wasmtime::Engine::new(&settings())
+    })
+}
+
+/// The thread that moves the epoch. Whoever may call a component keeps it.
+pub(super) struct Ticker {
+    /// The thread ends when this is dropped.
+    alive: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Ticker {
@@ -280,13 +291,20 @@ impl Ticker {
                     engine.increment_epoch();
                 }
             })?;
-        Ok(Ticker { alive, thread })
+        Ok(Ticker {
+            alive: Some(alive),
+            thread: Some(thread),
+        })
     }
+}
 
-    fn stop(self) {
-        drop(self.alive);
-        // The thread runs no code that panics; if it did, there would be nothing left to stop.
-        let _ = self.thread.join();
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        drop(self.alive.take());
+        if let Some(thread) = self.thread.take() {
+            // It runs no code that panics; if it did, there would be nothing left to stop.
+            let _ = thread.join();
+        }
     }
 }
 

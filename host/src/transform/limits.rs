@@ -23,7 +23,7 @@ pub(crate) const STACK_BYTES: usize = 512 << 10;
 pub(super) const MAX_INSTANCES: usize = 200;
 pub(super) const MAX_TABLES: usize = 100;
 pub(super) const MAX_MEMORIES: usize = 16;
-const MAX_TABLE_ELEMENTS: usize = 1 << 20;
+pub(super) const MAX_TABLE_ELEMENTS: usize = 1 << 20;
 
 /// Limits of one call. A call covers instantiation, `open` and `apply`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

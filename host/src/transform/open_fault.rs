@@ -50,8 +50,10 @@ fn meant_key(reason: &str, granted: &BTreeMap<String, String>) -> Option<String>
 /// A fault that is about a setting of the table, which stands in the component's configuration by mistake, says so.
 pub(super) fn misplaced(mut fault: ConfigFault, inputs: &[Input], config: &serde_json::Value) -> ConfigFault {
     let is_named = |name: &str| match &fault {
+        // A setting that the component knows is its own, whatever is wrong with it.
         ConfigFault::Option { path, reason } => {
-            path.rsplit('.').next() == Some(name) || reason.contains(&format!("`{name}`"))
+            reason.contains("unknown")
+                && (path.rsplit('.').next() == Some(name) || reason.contains(&format!("`{name}`")))
         }
         ConfigFault::Missing { names, .. } => names.iter().any(|named| named == name),
         _ => false,
@@ -134,8 +136,10 @@ mod tests {
 
     #[test]
     fn what_is_no_setting_of_the_table_or_may_be_meant_is_told_as_the_component_says_it() {
-        let config = serde_json::json!({ "columns": { "trigger": "10s", "city": 1 }, "protect": 1 });
+        let config = serde_json::json!({ "columns": { "trigger": "10s", "city": 1 }, "protect": 1, "target": 2 });
         for fault in [
+            // Its own setting, with a wrong value.
+            option("target", "expected a text"),
             option("columns.city", "unknown method"),
             // A column of the table, and what a component may well have itself.
             option("columns.trigger", "unknown method `10s`"),

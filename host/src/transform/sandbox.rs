@@ -57,7 +57,7 @@ impl Instance {
         grants: Arc<Grants>,
         label: Arc<str>,
     ) -> Result<Instance, Fault> {
-        let slot = component.slots.take();
+        let slot = component.slot();
         let started = Instant::now();
         let state = HostState {
             limiter: Limiter::new(limits.memory_bytes),

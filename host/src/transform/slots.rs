@@ -1,33 +1,39 @@
 //! Where instances live. A chunk gets an instance of its own, and an instance touches as much memory as a chunk has bytes and
-//! more. To have the system map, fault in, clear and unmap that for each chunk costs more than most masks do: a third of the
-//! time of a keyed hash. So wasmtime keeps the memory of a fixed number of instances, and clears what one of them wrote before
-//! the next one gets it. As many instances may live at once, and who comes later waits: calls are CPU work, and there are many
-//! more slots than cores.
+//! more. To have the system map, fault in, clear and unmap that for each chunk costs more than most masks do: a fifth of the
+//! time of a keyed hash. So wasmtime keeps the memory of a fixed number of instances, and clears it before the next one gets
+//! it. As many instances may live at once, and who comes later waits: calls are CPU work, and there are many more slots than
+//! cores.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::available_parallelism;
 
-use wasmtime::{Enabled, PoolingAllocationConfig};
+use wasmtime::PoolingAllocationConfig;
 
-use super::limits::{MAX_INSTANCES, MAX_MEMORIES, MAX_TABLES};
+use super::limits::{MAX_INSTANCES, MAX_MEMORIES, MAX_TABLE_ELEMENTS, MAX_TABLES};
 
 /// Instances at once, at least.
 const FEWEST: usize = 16;
+/// Instances at once, at most: each takes 64 GiB of the address space.
+const MOST: usize = 64;
 /// Instances at once, for each core.
 const A_CORE: usize = 4;
 /// Memory that a slot keeps for its next instance. What an instance had beyond it goes back to the system.
 const KEPT_BYTES: usize = 32 << 20;
-/// Elements of a table are bounded by the limiter, over all tables of an instance; here only by what is set aside of the
-/// address space.
-const TABLE_ELEMENTS: usize = 4 << 20;
 /// Bytes of wasmtime's own account of an instance. A language runtime has tens of thousands of functions in it.
 const ACCOUNT_BYTES: usize = 64 << 20;
 
-/// The places for instances of one engine.
+/// The places for instances of one engine, given away in the order in which they are asked for.
 pub(crate) struct Slots {
-    free: Mutex<usize>,
-    freed: Condvar,
+    queue: Mutex<Queue>,
+    moved: Condvar,
+}
+
+struct Queue {
+    free: usize,
+    /// The number of who asks next, and of who is served next.
+    next: u64,
+    served: u64,
 }
 
 /// A place for one instance, until it is dropped.
@@ -38,26 +44,38 @@ impl Slots {
         Slots::of(number())
     }
 
-    fn of(number: usize) -> Arc<Slots> {
+    fn of(free: usize) -> Arc<Slots> {
+        let queue = Queue {
+            free,
+            next: 0,
+            served: 0,
+        };
         Arc::new(Slots {
-            free: Mutex::new(number),
-            freed: Condvar::new(),
+            queue: Mutex::new(queue),
+            moved: Condvar::new(),
         })
     }
 
     /// Waits until there is a place. A call that has begun ends at its deadline, whatever its component does.
     pub(super) fn take(self: &Arc<Self>) -> Slot {
-        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.freed.wait_while(free, |free| *free == 0);
-        *waited.unwrap_or_else(PoisonError::into_inner) -= 1;
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = queue.next;
+        queue.next += 1;
+        let waits = |queue: &mut Queue| queue.free == 0 || queue.served != number;
+        let waited = self.moved.wait_while(queue, waits);
+        let mut queue = waited.unwrap_or_else(PoisonError::into_inner);
+        queue.free -= 1;
+        queue.served += 1;
+        // There may be a place for the next one as well.
+        self.moved.notify_all();
         Slot(Arc::clone(self))
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        self.0.freed.notify_one();
+        self.0.queue.lock().unwrap_or_else(PoisonError::into_inner).free += 1;
+        self.0.moved.notify_all();
     }
 }
 
@@ -67,12 +85,20 @@ impl fmt::Debug for Slots {
     }
 }
 
+fn cores() -> usize {
+    available_parallelism().map_or(1, usize::from)
+}
+
 fn number() -> usize {
-    FEWEST.max(A_CORE * available_parallelism().map_or(1, usize::from))
+    (A_CORE * cores()).clamp(FEWEST, MOST)
 }
 
 /// What wasmtime is to set aside, so that no instance that the limiter allows finds a slot too small or none. All of it is
 /// address space, until it is used.
+///
+/// Memory is cleared by writing what is kept and giving back the rest. wasmtime can also ask Linux for the pages that were
+/// written (`pagemap_scan`); in version 48 that misses pages which were swapped out (bytecodealliance/wasmtime#14357), and the
+/// next instance would see them.
 pub(super) fn pool() -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::default();
     let all = |each: usize| u32::try_from(number() * each).unwrap_or(u32::MAX);
@@ -86,13 +112,12 @@ pub(super) fn pool() -> PoolingAllocationConfig {
         .max_tables_per_component(most(MAX_TABLES))
         .max_memories_per_module(most(MAX_MEMORIES))
         .max_tables_per_module(most(MAX_TABLES))
-        .table_elements(TABLE_ELEMENTS)
+        .table_elements(MAX_TABLE_ELEMENTS)
         .max_core_instance_size(ACCOUNT_BYTES)
         .max_component_instance_size(ACCOUNT_BYTES)
         .linear_memory_keep_resident(KEPT_BYTES)
-        // Where the system can say which pages were written, only these are cleared.
-        .pagemap_scan(Enabled::Auto)
-        .max_unused_warm_slots(most(number()));
+        // Beside those in use, so many may be left with their memory for the same component before others take theirs.
+        .max_unused_warm_slots(most(cores()));
     pool
 }
 
@@ -120,7 +145,32 @@ mod tests {
         drop(first);
         told.recv().unwrap();
         waiting.join().unwrap();
-        assert_eq!(*slots.free.lock().unwrap(), 1);
+        assert_eq!(slots.queue.lock().unwrap().free, 1);
+    }
+
+    #[test]
+    fn places_are_given_in_the_order_in_which_they_were_asked_for() {
+        let slots = Slots::of(1);
+        let first = slots.take();
+        let (taken, told) = mpsc::channel();
+        let mut waiting = Vec::new();
+        for number in 0..4 {
+            let (slots, taken) = (Arc::clone(&slots), taken.clone());
+            waiting.push(thread::spawn({
+                let slots = Arc::clone(&slots);
+                move || {
+                    let _slot = slots.take();
+                    taken.send(number).unwrap();
+                }
+            }));
+            // The next one asks after this one has.
+            while slots.queue.lock().unwrap().next < number + 2 {
+                thread::yield_now();
+            }
+        }
+        drop(first);
+        assert_eq!(told.iter().take(4).collect::<Vec<u64>>(), [0, 1, 2, 3]);
+        waiting.into_iter().for_each(|thread| thread.join().unwrap());
     }
 
     /// Memory comes back as it was given the first time, whatever its last owner wrote, also beyond what is kept.

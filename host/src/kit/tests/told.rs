@@ -81,6 +81,19 @@ fn where_a_panic_was_and_what_it_said_stands_under_the_check() {
 }
 
 #[test]
+fn where_rows_stand_in_a_file_the_difference_from_the_golden_one_shows_no_value() {
+    let desk = Desk::new();
+    desk.write("rows.csv", "id,name\n1,Anna Kiss\n");
+    let head = "properties = false\nrows_file = 'rows.csv'\n";
+    behaving(&desk, head, "identity", true);
+    desk.write("rows.csv", "id,name\n1,Ede Nagy\n");
+    let checks = behaving(&desk, head, "identity", false);
+    let message = failure(&checks, "golden");
+    assert!(message.contains("row 1, name:string: another value"), "{message}");
+    assert!(!message.contains("Anna") && !message.contains("Ede"), "{message}");
+}
+
+#[test]
 fn the_message_of_an_error_is_told_and_what_a_code_has_to_be() {
     let refused = behaving(&Desk::new(), ROW, "error-with-secret", false);
     assert_eq!(said(&refused, "rows"), "apply-error: Anna Kiss");

@@ -53,6 +53,23 @@ fn a_guest_that_never_comes_to_its_call_is_ended() {
     refused(&error, "trap-in-start", "the component trapped");
 }
 
+/// Who opens a chain may keep nothing else.
+#[test]
+fn a_deadline_is_noticed_when_the_engine_was_let_go() {
+    let bench = Bench::own(&["badguest"]);
+    let spec = TransformSpec {
+        deadline: Duration::from_millis(500),
+        ..bad("loop")
+    };
+    let chain = bench.open(&[spec], &[]).unwrap();
+    drop(bench);
+    refused(
+        &chain.apply(&four()).unwrap_err(),
+        "badguest",
+        "overran its deadline of 500 ms",
+    );
+}
+
 #[test]
 fn tables_memories_and_instances_are_counted() {
     // Some are seen before an instance is made, some by one that asks for more.
