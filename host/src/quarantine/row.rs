@@ -108,13 +108,16 @@ impl QuarantineRow {
         }
     }
 
-    /// Whether two rows say the same of the same change; when they were written does not matter.
+    /// Whether two rows say the same of the same change. When they were written does not matter, nor what the blamed component is
+    /// called: another version of sluice may name another one of the chain, or none.
     pub fn says_the_same(&self, other: &QuarantineRow) -> bool {
-        let timeless = |row: &QuarantineRow| QuarantineRow {
-            quarantined_at: None,
-            ..row.clone()
-        };
-        timeless(self) == timeless(other)
+        let said = |row: &QuarantineRow| (row.state, row.change(), row.column.clone(), row.code.clone());
+        said(self) == said(other)
+    }
+
+    /// Whether it stands for rows that are lost.
+    pub fn is_lost(&self) -> bool {
+        self.code.as_deref() == Some(LOST) && self.capture_instance.is_none()
     }
 
     /// What names its change.

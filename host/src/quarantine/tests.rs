@@ -61,6 +61,44 @@ fn a_row_is_open_until_it_was_retried_or_its_attempt_is_void() {
     assert_eq!(open(&reversed), ["b"]);
 }
 
+#[test]
+fn rows_say_the_same_whomever_they_blame_and_not_where_what_they_say_differs() {
+    let first = row(at(1, 0), "a", RowState::Open);
+    let later = QuarantineRow {
+        plugin: None,
+        sha256: None,
+        quarantined_at: Some(UtcMicros(8)),
+        ..first.clone()
+    };
+    assert!(first.says_the_same(&later));
+    for other in [
+        row(at(1, 0), "b", RowState::Open),
+        row(at(1, 0), "a", RowState::Retried),
+        QuarantineRow {
+            column: None,
+            ..first.clone()
+        },
+        QuarantineRow {
+            code: Some("trap".to_owned()),
+            ..first.clone()
+        },
+        QuarantineRow::void(&app(), at(1, 0), UtcMicros(7)),
+    ] {
+        assert!(!first.says_the_same(&other), "{other:?}");
+    }
+}
+
+#[test]
+fn a_row_that_stands_for_lost_ones_is_none_of_a_component() {
+    let lost = QuarantineRow::lost(&app(), at(1, 0), None, UtcMicros(7));
+    assert!(lost.is_lost());
+    let named_so = QuarantineRow {
+        code: Some(LOST.to_owned()),
+        ..row(at(1, 0), "a", RowState::Open)
+    };
+    assert!(!named_so.is_lost());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_come_back_as_they_were_written() {
     let folder = tempfile::tempdir().unwrap();
