@@ -66,7 +66,7 @@ pub enum Event {
         rows: u64,
         /// Rows that are in bronze now.
         into_bronze: u64,
-        /// Rows that are still in quarantine.
+        /// Those of them that are still in quarantine.
         still_quarantined: u64,
         /// Those by the code that they have now.
         still_codes: BTreeMap<String, u64>,

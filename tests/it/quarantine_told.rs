@@ -126,6 +126,25 @@ async fn a_retry_says_the_same_in_json() {
     );
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_counts_what_the_transforms_leave_out_apart_from_what_is_gone() {
+    const DROPS_UPDATES: &str = "on_transform_change = \"continue\"\n[[table.transform]]\nplugin = \"badguest\"\n\
+                                 on_error = \"quarantine\"\nconfig = { behave = \"drop-updates\" }\n";
+    let (server, mut project) = set_up(TRAPS_ON_ONE, 4).await;
+    let update = "UPDATE dbo.t SET v = N'v3' WHERE id = 4";
+    server.exec("sales", update).await;
+    let summary = project.once().ok().table("dbo_t");
+    assert_eq!(summary["open_quarantined"], 3, "an insert, and both rows of an update");
+    server.exec("sales", "DELETE FROM cdc.dbo_t_CT WHERE id = 3").await;
+    project.edit(TRAPS_ON_ONE, DROPS_UPDATES);
+    says(
+        &project.run("quarantine", &["retry"]).ok().stdout,
+        "dbo_t: 2 rows were read again: 0 into bronze, 0 still in quarantine, 2 left out by the transforms",
+    );
+    let listed = project.run("quarantine", &["list"]).ok().stdout;
+    says(&listed, "dbo_t: 1 row in quarantine");
+}
+
 /// A retry picks rows out of many, so that a component may fail on all of them and be right for the others.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_retry_of_many_rows_that_fail_again_leaves_them_in_quarantine() {

@@ -63,6 +63,8 @@ impl OpenTable {
         }
         let mut open = self.quarantine.lock().await.open_rows(self.next_batch).await?;
         open.retain(|row| batches.is_empty() || batches.contains(&BatchId(row.batch_id)));
+        // They name no change that could be looked for.
+        open.retain(|row| !row.is_lost());
         let mut by_commit: BTreeMap<Lsn, Vec<QuarantineRow>> = BTreeMap::new();
         let mut gone = 0_u64;
         for row in open {
@@ -132,7 +134,7 @@ impl OpenTable {
         let (facts, warning, missing) = loop {
             let done = async {
                 if look && let Some(facts) = self.in_bronze(&planned).await? {
-                    return Ok((facts, None, 0));
+                    return Ok((facts, None, HashSet::new()));
                 }
                 let commits = self.located(&commits, poll).await?;
                 self.attempt_retry(&planned, commits, &wanted, &asked, timing).await
@@ -145,14 +147,17 @@ impl OpenTable {
         };
         let into_bronze = facts.rows.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0);
         self.finish(&planned, facts, warning, false).await?;
-        let asked_for: HashSet<Change> = asked.iter().map(QuarantineRow::change).collect();
+        let read_again: HashSet<Change> = asked
+            .iter()
+            .map(QuarantineRow::change)
+            .filter(|change| !missing.contains(change))
+            .collect();
         let next = self.next_batch;
         let mut still = self
             .retried(|| async { self.quarantine.lock().await.open_rows(next).await })
             .await?;
-        still.retain(|row| asked_for.contains(&row.change()));
-        let rows = asked.len().saturating_sub(missing) as u64;
-        self.tell_retried(Some(planned.batch_id), rows, into_bronze, &still);
+        still.retain(|row| read_again.contains(&row.change()));
+        self.tell_retried(Some(planned.batch_id), read_again.len() as u64, into_bronze, &still);
         Ok(())
     }
 
@@ -212,7 +217,7 @@ impl OpenTable {
         Ok(located)
     }
 
-    /// The facts of the batch, what there is to warn of, and how many rows were not there.
+    /// The facts of the batch, what there is to warn of, and which rows were not there.
     async fn attempt_retry(
         &self,
         planned: &PlannedBatch,
@@ -220,7 +225,7 @@ impl OpenTable {
         wanted: &Changes,
         asked: &[QuarantineRow],
         mut timing: Timing,
-    ) -> Result<(FactsRow, Option<String>, usize), StreamError> {
+    ) -> Result<(FactsRow, Option<String>, HashSet<Change>), StreamError> {
         self.bronze.claim(self.checkpoint.fencing()).await?;
         let at = AttemptAt {
             batch: planned.batch_id,
@@ -240,18 +245,16 @@ impl OpenTable {
         let mut rows = rows_of(&self.chain, &self.settings.app_id, at, &tally);
         let still_open = rows.len();
         let again: HashSet<_> = rows.iter().map(QuarantineRow::change).collect();
-        let out: Vec<&QuarantineRow> = asked.iter().filter(|row| !again.contains(&row.change())).collect();
+        let out = asked.iter().filter(|row| !again.contains(&row.change()));
         // What the change table did not give is not in bronze, whatever the reason.
-        let retried: Vec<QuarantineRow> = out
-            .iter()
-            .filter(|row| seen.contains(&row.change()))
-            .map(|row| row.retried(at))
-            .collect();
-        let done = retried.len();
-        let missing = out.len() - done;
-        if missing > 0 {
+        let (out, missing): (Vec<&QuarantineRow>, Vec<&QuarantineRow>) =
+            out.partition(|row| seen.contains(&row.change()));
+        let retried: Vec<QuarantineRow> = out.into_iter().map(|row| row.retried(at)).collect();
+        let missing: HashSet<Change> = missing.into_iter().map(QuarantineRow::change).collect();
+        let (done, not_there) = (retried.len(), missing.len());
+        if not_there > 0 {
             self.warn(format!(
-                "{missing} of the rows in quarantine were not in the change table any more, though their commit is: they stay in \
+                "{not_there} of the rows in quarantine were not in the change table any more, though their commit is: they stay in \
                  quarantine"
             ));
         }
@@ -267,7 +270,7 @@ impl OpenTable {
             // They were counted when they went into quarantine.
             rows_quarantined: Some(0),
             detail: Some(format!(
-                "{RETRY_DETAIL}: {done} rows are out of it, {still_open} still cannot be transformed, {missing} were not there"
+                "{RETRY_DETAIL}: {done} rows are out of it, {still_open} still cannot be transformed, {not_there} were not there"
             )),
             ..facts
         };
