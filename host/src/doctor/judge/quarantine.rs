@@ -100,12 +100,17 @@ fn behind(ledger: &Ledger<'_>) -> Option<Finding> {
 
 /// Attempts that put rows into quarantine of which the table has none, and how many.
 fn lost(ledger: &Ledger<'_>) -> Vec<(AttemptAt, i64)> {
-    let seen = &ledger.evidence.quarantine;
-    let there: BTreeSet<AttemptAt> = seen.rows.iter().flatten().map(QuarantineRow::at).collect();
+    let there = goes_up_to(ledger);
     let all = (0..=ledger.done.unwrap_or(-1)).filter_map(|batch| counted(ledger, batch));
     // What came before the newest is there, or it was taken out by `quarantine_retention`.
-    all.filter(|(at, rows)| *rows > 0 && Some(*at) > seen.newest && !there.contains(at))
-        .collect()
+    all.filter(|(at, rows)| *rows > 0 && Some(*at) > there).collect()
+}
+
+/// The newest attempt that the table has anything of, by its transaction id or, where that expired, by its rows.
+fn goes_up_to(ledger: &Ledger<'_>) -> Option<AttemptAt> {
+    let seen = &ledger.evidence.quarantine;
+    let by_rows = seen.rows.iter().flatten().map(QuarantineRow::at).max();
+    seen.newest.max(by_rows)
 }
 
 /// Why nobody can accept the loss of what is missing.
@@ -114,7 +119,8 @@ fn what_bars_acceptance(ledger: &Ledger<'_>) -> Option<&'static str> {
     if seen.table.exists && seen.rows.is_none() {
         return Some("move the folder away, because the rows that are left cannot be read; then run the doctor again");
     }
-    let first = seen.newest.map_or(0, |newest| newest.batch.0 + 1);
+    // The rows of retries before that are in the table, and say that what they brought is out of quarantine.
+    let first = goes_up_to(ledger).map_or(0, |newest| newest.batch.0 + 1);
     let brought = |batch: i64| {
         let facts = ledger.facts_of(batch);
         facts.is_some_and(|facts| is_retry(&facts) && facts.rows > Some(0))
@@ -174,8 +180,11 @@ fn not_void(ledger: &Ledger<'_>) -> Option<Finding> {
     let first = wrong.first()?;
     let numbers: BTreeSet<i64> = wrong.iter().map(|at| at.batch.0).collect();
     let numbers: Vec<i64> = numbers.into_iter().collect();
-    // A run settles with the newest when it opens the stream.
-    let by_run = seen.newest.is_some_and(|newest| numbers == [newest.batch.0]);
+    // A run settles with the newest when it opens the stream, by the record that says which attempt it was.
+    let has_record = |batch: i64| ledger.evidence.checkpoint.commit(batch).is_some();
+    let by_run = seen
+        .newest
+        .is_some_and(|newest| numbers == [newest.batch.0] && has_record(newest.batch.0));
     let finding = found(
         Code::QuarantineNotVoid,
         if by_run {
@@ -211,7 +220,7 @@ fn row_count(ledger: &Ledger<'_>) -> Option<Finding> {
     let counting = counting(rows);
     let accepted: BTreeSet<i64> = rows
         .iter()
-        .filter(|row| row.code.as_deref() == Some(LOST))
+        .filter(|row| row.is_lost())
         .map(|row| row.batch_id)
         .collect();
     // `quarantine_retention` takes rows out of the table that are out of quarantine.
@@ -421,6 +430,16 @@ mod tests {
             "{}",
             found[0].advice
         );
+        // Nor by its rows does it go up to the retry, where its numbers expired.
+        evidence.quarantine.newest = None;
+        assert!(findings(&evidence)[0].on_accepted_loss.is_none());
+        // With the retry's own rows nothing is called open that is not.
+        let retried = row(at(9, 0), "a", RowState::Retried);
+        evidence.quarantine.rows = Some([rows(), vec![retried.clone()]].concat());
+        assert_eq!(accepted(&findings(&evidence)[0]), (vec![], at(9, 0), 4));
+        // `quarantine_retention` took the rows of a change that is out of it.
+        evidence.quarantine.rows = Some([rows()[1..].to_vec(), vec![retried]].concat());
+        assert_eq!(accepted(&findings(&evidence)[0]), (vec![], at(9, 0), 4));
         // Without any row there is nothing to be retried.
         evidence.quarantine = Quarantined::default();
         assert_eq!(accepted(&findings(&evidence)[0]).0, [3, 6]);
@@ -442,10 +461,11 @@ mod tests {
         assert_eq!(codes(&with([with_other, vec![void]].concat(), at(6, 0))), []);
         // Those of the newest batch are the next run's.
         let newest = [rows(), vec![row(at(6, 1), "a", RowState::Open)]].concat();
-        assert_eq!(
-            codes(&with(newest, at(6, 1))),
-            [(Code::QuarantineNotVoid, Severity::RunMends)]
-        );
+        let mut evidence = with(newest, at(6, 1));
+        assert_eq!(codes(&evidence), [(Code::QuarantineNotVoid, Severity::RunMends)]);
+        // As long as the record is kept that says which attempt it was.
+        evidence.checkpoint.commits.retain(|batch, _| *batch > 6);
+        assert_eq!(codes(&evidence), [(Code::QuarantineNotVoid, Severity::Repairable)]);
     }
 
     #[test]
