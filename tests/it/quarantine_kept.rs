@@ -100,6 +100,31 @@ async fn a_quarantine_table_that_is_gone_or_older_is_missed_and_not_made_anew() 
     assert!(listed.stdout.contains("2 rows in quarantine"), "{}", listed.stdout);
 }
 
+/// The records as an older sluice wrote them: each tells of its own rows alone.
+fn as_older_records(project: &Project) {
+    for file in files_under(&project.lake().join("checkpoints/dbo_t/commits")) {
+        let text = fs::read_to_string(&file).expect("readable");
+        let mut record: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let record_of = record.as_object_mut().expect("an object");
+        assert!(record_of.remove("in_quarantine").is_some());
+        fs::write(file, record.to_string()).expect("written");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_older_sluice_put_there_is_missed_though_later_records_do_not_tell_of_it() {
+    let (_server, project, _older) = three_batches().await;
+    as_older_records(&project);
+    let aside = project.path().join("aside");
+    fs::rename(place(&project), &aside).expect("moved");
+    missed(&project, "__quarantine is not there");
+    fs::rename(&aside, place(&project)).expect("moved back");
+    project.run("check", &[]).ok();
+    project.once().ok();
+    let listed = project.run("quarantine", &["list"]).ok();
+    assert!(listed.stdout.contains("2 rows in quarantine"), "{}", listed.stdout);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_of_a_batch_that_only_bronze_has_are_missed_too() {
     let server = sales(&["t"]).await;

@@ -279,6 +279,20 @@ impl CheckpointReader {
         ids.map(|id| self.commit(id)).collect()
     }
 
+    /// The highest transaction id that records say the quarantine table has of the stream. All that are kept are asked: those of a
+    /// sluice that did not write it tell of their own rows alone. One that cannot be read tells nothing; whoever needs it says so.
+    pub fn quarantined(&self) -> Result<Option<i64>, CheckpointError> {
+        let mut highest = None;
+        for batch_id in self.commit_ids()? {
+            match self.commit(batch_id) {
+                Ok(commit) => highest = highest.max(commit.quarantined()),
+                Err(CheckpointError::Damaged { .. } | CheckpointError::NewerFormat { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(highest)
+    }
+
     /// The file with the bytes of a component, if there is one. What is in it is not looked at.
     pub fn kept_component(&self, sha256: &str) -> Option<PathBuf> {
         Some(files::component_file(&self.root, sha256)).filter(|file| file.is_file())

@@ -42,6 +42,30 @@ fn a_batch_is_open_between_its_plan_and_its_commit() {
 }
 
 #[test]
+fn what_is_in_quarantine_is_told_by_any_record_that_can_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let checkpoint = open(folder.path());
+    let quarantined = || checkpoint.reader().quarantined().unwrap();
+    assert_eq!(quarantined(), None);
+    // As a sluice wrote them that did not count on.
+    for (n, rows) in [(0, 0), (1, 2), (2, 0)] {
+        let mut record = commit_record(n, None);
+        record.facts.rows_quarantined = Some(rows);
+        checkpoint.commit(&record).unwrap();
+    }
+    assert_eq!(quarantined(), Some(1_000));
+    let mut record = commit_record(3, None);
+    record.in_quarantine = Some(1_002);
+    checkpoint.commit(&record).unwrap();
+    assert_eq!(quarantined(), Some(1_002));
+    // Run works without an old record, so the others tell.
+    std::fs::write(folder.path().join("commits/2.json"), b"{").unwrap();
+    assert_eq!(quarantined(), Some(1_002));
+    std::fs::remove_file(folder.path().join("commits/3.json")).unwrap();
+    assert_eq!(quarantined(), Some(1_000));
+}
+
+#[test]
 fn a_crash_between_any_two_files_is_read_right() {
     let folder = tempfile::tempdir().unwrap();
     let checkpoint = open(folder.path());

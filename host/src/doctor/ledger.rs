@@ -334,12 +334,23 @@ impl<'a> Ledger<'a> {
 
     /// The newest attempt that has to have rows in quarantine, by whatever tells of batches that are done.
     pub(super) fn in_quarantine(&self) -> Option<AttemptAt> {
-        let checkpoint = &self.evidence.checkpoint;
-        let records = checkpoint.commits.keys().filter_map(|batch| checkpoint.commit(*batch));
-        let by_record = records.filter_map(CommitRecord::quarantined).max();
         let by_bronze = self.bronze.values().filter_map(|found| found.in_quarantine).max();
         let by_facts = self.done.and_then(|done| self.told_in_facts(done));
-        by_record.map(AttemptAt::of_version).max(by_bronze).max(by_facts)
+        self.in_quarantine_by_records().max(by_bronze).max(by_facts)
+    }
+
+    /// The same by what a run goes by: the records, and bronze's commit of a batch that it is to record.
+    pub(super) fn in_quarantine_for_run(&self) -> Option<AttemptAt> {
+        let begun = self.open_in_bronze();
+        let by_bronze = begun.and_then(|plan| self.bronze.get(&plan.batch_id.0)?.in_quarantine);
+        self.in_quarantine_by_records().max(by_bronze)
+    }
+
+    fn in_quarantine_by_records(&self) -> Option<AttemptAt> {
+        let checkpoint = &self.evidence.checkpoint;
+        let records = checkpoint.commits.keys().filter_map(|batch| checkpoint.commit(*batch));
+        let newest = records.filter_map(CommitRecord::quarantined).max();
+        newest.map(AttemptAt::of_version)
     }
 
     /// The attempt by which a batch is done; `None` when nothing tells of the batch.

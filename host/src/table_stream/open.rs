@@ -189,7 +189,7 @@ impl OpenTable {
             (checkpoint, state, resume)
         };
         let last = state.last_committed;
-        let in_quarantine = by_record_or_bronze(&bronze, last.as_ref(), &resume).await?;
+        let in_quarantine = by_record_or_bronze(&bronze, &checkpoint, &resume).await?;
         quarantine.expect_kept(in_quarantine).await?;
         let recorded = last.as_ref().and_then(CommitRecord::position);
         if let Some(seen) = last.as_ref().and_then(|record| record.source.as_ref()) {

@@ -1,7 +1,7 @@
 //! What batches put into quarantine has to be there for good: the rows are changes that bronze lacks, and the table is all that
 //! says which. Records of batches and commits of bronze say how far it has to go, and a table that ends before is missed.
 
-use crate::checkpoint::{CheckpointReader, CommitRecord, Resume};
+use crate::checkpoint::{Checkpoint, CheckpointReader, Resume};
 use crate::config::TableSettings;
 use crate::identity::AppId;
 use crate::lake::BronzeTable;
@@ -14,21 +14,24 @@ use super::open::blocking;
 /// The newest attempt that had rows in quarantine, by the checkpoint alone.
 pub(crate) async fn recorded_in_quarantine(settings: &TableSettings) -> Result<Option<AttemptAt>, StreamError> {
     let place = settings.checkpoint.display().to_string();
-    let state = blocking(move || CheckpointReader::new(&place)?.latest()).await?;
-    Ok(by_record(state.last_committed.as_ref()))
+    let recorded = blocking(move || {
+        let reader = CheckpointReader::new(&place)?;
+        // A checkpoint that a run would stop at says nothing.
+        reader.latest()?;
+        reader.quarantined()
+    })
+    .await?;
+    Ok(recorded.map(AttemptAt::of_version))
 }
 
-/// The same by the newest record.
-pub(super) fn by_record(last: Option<&CommitRecord>) -> Option<AttemptAt> {
-    last.and_then(CommitRecord::quarantined).map(AttemptAt::of_version)
-}
-
-/// The same by the newest record, or by bronze where it has a batch that is not recorded yet.
+/// The same by the records, or by bronze where it has a batch that is not recorded yet.
 pub(super) async fn by_record_or_bronze(
     bronze: &BronzeTable,
-    last: Option<&CommitRecord>,
+    checkpoint: &Checkpoint,
     resume: &Resume,
 ) -> Result<Option<AttemptAt>, StreamError> {
+    let reader = checkpoint.reader().clone();
+    let recorded = blocking(move || reader.quarantined()).await?;
     let told = match resume {
         Resume::Replay {
             planned,
@@ -36,7 +39,7 @@ pub(super) async fn by_record_or_bronze(
         } => committed::told_of_quarantine(bronze, planned.batch_id).await?,
         _ => None,
     };
-    Ok(told.max(by_record(last)))
+    Ok(told.max(recorded.map(AttemptAt::of_version)))
 }
 
 /// Fails when the quarantine table lacks what is recorded. `there` is the newest attempt that it has, in a `Some` of its own
@@ -65,7 +68,6 @@ pub(crate) fn expect_kept(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checkpoint::samples::commit_record;
     use crate::error::{Classify as _, ErrorKind};
     use crate::identity::BatchId;
 
@@ -104,17 +106,5 @@ mod tests {
                 (kept, words) => panic!("{recorded:?} {there:?}: {kept:?}, and not {words:?}"),
             }
         }
-    }
-
-    #[test]
-    fn a_record_tells_of_its_own_rows_and_of_those_before() {
-        let mut record = commit_record(7, None);
-        assert_eq!(by_record(Some(&record)), None);
-        record.in_quarantine = Some(3_002);
-        assert_eq!(by_record(Some(&record)), Some(at(3, 2)));
-        // As an older sluice wrote it.
-        record.facts.rows_quarantined = Some(1);
-        record.in_quarantine = None;
-        assert_eq!(by_record(Some(&record)), Some(at(7, 0)));
     }
 }

@@ -15,7 +15,7 @@ use crate::transform::Chain;
 use super::StreamError;
 use super::course::{Course, Left, Ran, chain_changed, course};
 use super::open::{blocking, bronze_spec, identity};
-use super::quarantine_kept::{by_record, expect_kept};
+use super::quarantine_kept::expect_kept;
 
 /// What a run would go on from.
 #[derive(Debug, PartialEq)]
@@ -50,6 +50,8 @@ struct Seen {
     state: CheckpointState,
     /// The newest batch of bronze, where the table is there.
     bronze: Option<Option<BatchId>>,
+    /// The newest attempt that has put rows into quarantine by the records.
+    in_quarantine: Option<AttemptAt>,
     /// The newest attempt that has rows in quarantine, where the table is there.
     quarantine: Option<Option<AttemptAt>>,
     /// The process that runs the table.
@@ -98,10 +100,9 @@ pub(crate) async fn standing(
         }),
         (None, Ok(Resume::Fresh | Resume::Continue { .. })) => None,
     };
-    // The record was read before the table, which had the rows first.
+    // The records were read before the table, which had the rows first.
     let place = location_of(&settings.target.display().to_string());
-    let recorded = by_record(seen.state.last_committed.as_ref());
-    expect_kept(&place, &settings.app_id, recorded, seen.quarantine)?;
+    expect_kept(&place, &settings.app_id, seen.in_quarantine, seen.quarantine)?;
     let planned = seen.state.open.as_ref();
     let left = match (&open, planned) {
         // A run records it first, and looks at the chain after that.
@@ -142,7 +143,7 @@ async fn see(
     reader: &CheckpointReader,
 ) -> Result<Seen, StreamError> {
     let reading = reader.clone();
-    let state = blocking(move || reading.latest()).await?;
+    let (state, in_quarantine) = blocking(move || Ok((reading.latest()?, reading.quarantined()?))).await?;
     let target = settings.target.display().to_string();
     let bronze = BronzeTable::look(&target, &bronze_spec(settings, shape, chain)).await?;
     let quarantine = QuarantineTable::open(&location_of(&target), &settings.app_id).await?;
@@ -158,6 +159,7 @@ async fn see(
     Ok(Seen {
         state,
         bronze,
+        in_quarantine: in_quarantine.map(AttemptAt::of_version),
         quarantine: quarantine.as_ref().map(QuarantineTable::known),
         owner: match running {
             Running::By(owner) => Some(owner),

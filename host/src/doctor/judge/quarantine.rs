@@ -58,14 +58,24 @@ fn behind(ledger: &Ledger<'_>) -> Option<Finding> {
         true => format!("what {wanted} said of rows that are there"),
         false => format!("what {} put there ({rows} rows)", batches(&numbers)),
     };
+    // A run does not look into the facts.
+    let run = match seen.newest < ledger.in_quarantine_for_run() {
+        true => "run stops at this table and writes nothing",
+        false => {
+            "run does not see it and goes on, and so do check and quarantine list: what they go by tells nothing of these rows. it \
+             was pruned, is gone, or is from a sluice that did not note it; the facts tell"
+        }
+    };
     let bar = what_bars_acceptance(ledger);
     let finding = found(
         code,
         Severity::NeedsPerson,
         &ledger.subject.quarantine(),
         format!("{how}. missing: {missing}"),
-        "the rows are changes that bronze lacks, and nothing else says which; those that a retry has brought there since are \
-         among them. run stops at this table and writes nothing",
+        format!(
+            "the rows are changes that bronze lacks, and nothing else says which; those that a retry has brought there since are \
+             among them. {run}"
+        ),
         match bar {
             Some(bar) => {
                 format!("put the newer version of the table back (a backup of its folder); without one, {bar}")
@@ -414,6 +424,24 @@ mod tests {
         let lost = QuarantineRow::lost(&subject().app_id, at(6, 0), None, UtcMicros(0));
         let rows = [rows()[..2].to_vec(), vec![lost]].concat();
         assert_eq!(codes(&with(rows, at(6, 0))), []);
+    }
+
+    #[test]
+    fn what_only_the_facts_tell_of_is_found_and_a_run_does_not_see_it() {
+        let mut evidence = with(rows(), at(6, 0));
+        evidence.quarantine = Quarantined::default();
+        // As an older sluice wrote the records: each tells of its own rows, and that is enough.
+        let found = findings(&evidence);
+        assert!(found[0].means.contains("run stops at this table"), "{}", found[0].means);
+        evidence.checkpoint.commits.retain(|batch, _| *batch > 6);
+        let facts = evidence.rows.as_mut().expect("facts");
+        for batch in [3, 6] {
+            facts.batches.get_mut(&batch).expect("a row")[0].rows_quarantined = Some(2);
+        }
+        let found = findings(&evidence);
+        assert_eq!(codes(&evidence), [(Code::QuarantineMissing, Severity::NeedsPerson)]);
+        assert!(found[0].means.contains("run does not see it"), "{}", found[0].means);
+        assert_eq!(accepted(&found[0]), (vec![3, 6], at(6, 0), 0));
     }
 
     #[test]
