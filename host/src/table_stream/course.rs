@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use crate::checkpoint::{ATTEMPTS, CommitRecord, PlannedBatch, StateError};
 use crate::config::{OnTransformChange, TableSettings};
 use crate::identity::{BatchId, CaptureInstance};
+use crate::quarantine::AttemptAt;
 use crate::transform::{Chain, Provenance, digest_of};
 
 use super::StreamError;
@@ -21,6 +22,8 @@ pub(super) struct Left<'a> {
     pub(super) last: Option<Ran<'a>>,
     /// The newest batch with rows that is done.
     pub(super) last_with_rows: Option<BatchId>,
+    /// The newest attempt that has rows in quarantine.
+    pub(super) in_quarantine: Option<AttemptAt>,
 }
 
 /// The chain that a batch ran.
@@ -126,6 +129,18 @@ fn decide(
         return Ok(Course::AsPlanned);
     };
     let mut reasons = Vec::new();
+    let later = |there: &AttemptAt| there.batch == open.batch_id && there.attempt > open.attempt;
+    let newest = match left.in_quarantine.filter(later) {
+        // Its rows are there, so nothing can be put there any more as the attempt whose plan is left.
+        Some(lost) => {
+            reasons.push(format!(
+                "the plan of attempt {} is lost, and it had put rows into quarantine",
+                lost.attempt
+            ));
+            lost.attempt
+        }
+        None => open.attempt,
+    };
     if !planned_so {
         let planned = open.provenance.to_string();
         reasons.push(format!(
@@ -163,7 +178,7 @@ fn decide(
     if reasons.is_empty() {
         return Ok(Course::AsPlanned);
     }
-    let attempt = open.attempt + 1;
+    let attempt = newest + 1;
     if attempt >= ATTEMPTS {
         return Err(StateError::TooManyAttempts {
             batch: open.batch_id,
@@ -241,6 +256,7 @@ mod tests {
             open,
             last: last.map(Ran::recorded),
             last_with_rows: rows.then_some(BatchId(6)),
+            in_quarantine: None,
         };
         decide(policy, &[&CaptureInstance("dbo_t".to_owned())], &now, left)
     }
@@ -324,6 +340,7 @@ mod tests {
                 open,
                 last: Some(Ran::recorded(&last)),
                 last_with_rows: rows.then_some(BatchId(6)),
+                in_quarantine: None,
             };
             told_of_change(digest, &[], &left)
         };
@@ -373,6 +390,7 @@ mod tests {
             open: None,
             last: Some(Ran::recorded(&record)),
             last_with_rows: Some(BatchId(6)),
+            in_quarantine: None,
         };
         let error = decide(
             OnTransformChange::Fail,
@@ -383,6 +401,43 @@ mod tests {
         .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::State);
         assert!(error.to_string().contains("commits/6.json"), "{error}");
+    }
+
+    #[test]
+    fn an_attempt_comes_after_all_that_left_rows_in_quarantine() {
+        let open = planned("b", "dbo_t", 0);
+        let with = |in_quarantine: Option<(i64, u32)>| {
+            let now = InForce {
+                digest: "b",
+                provenance: &[],
+                bounds: "now".to_owned(),
+            };
+            let left = Left {
+                open: Some(&open),
+                last: None,
+                last_with_rows: None,
+                in_quarantine: in_quarantine.map(|(batch, attempt)| AttemptAt {
+                    batch: BatchId(batch),
+                    attempt,
+                }),
+            };
+            decide(
+                OnTransformChange::Fail,
+                &[&CaptureInstance("dbo_t".to_owned())],
+                &now,
+                left,
+            )
+        };
+        for in_quarantine in [None, Some((6, 4)), Some((7, 0))] {
+            assert_eq!(with(in_quarantine).unwrap(), Course::AsPlanned, "{in_quarantine:?}");
+        }
+        let (attempt, reason) = anew(with(Some((7, 1))).unwrap());
+        assert_eq!(attempt, 2);
+        assert_eq!(
+            reason,
+            "the plan of attempt 1 is lost, and it had put rows into quarantine"
+        );
+        assert!(with(Some((7, 999))).is_err());
     }
 
     #[test]

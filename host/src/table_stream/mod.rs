@@ -17,6 +17,7 @@ mod described;
 mod error;
 mod idle;
 mod kept;
+mod lost_plan;
 mod omitted;
 mod open;
 mod position;

@@ -32,7 +32,7 @@ use super::publish::{Committed, Publisher};
 use super::quarantine::Quarantine;
 use super::quarantine_kept::by_record_or_bronze;
 use super::reload::PluginRefused;
-use super::{Shared, StreamError, millis, takeover};
+use super::{Shared, StreamError, lost_plan, millis, takeover};
 
 /// A table that is ready to stream.
 pub(super) struct OpenTable {
@@ -172,11 +172,9 @@ impl OpenTable {
         })
         .await?;
         let newest_facts = recorded_facts.facts.map(BatchId);
-        // Nobody else can still write what is missing.
-        let alone = !checkpoint.is_leased() && checkpoint.unsettled().is_empty();
         let mut source = source;
-        let (checkpoint, state, resume) = if !checkpoint.unsettled().is_empty() {
-            takeover::settle(shared, settings, &bronze, checkpoint, newest_facts).await?
+        let (state, resume) = if !checkpoint.unsettled().is_empty() {
+            takeover::settle(shared, settings, &bronze, &checkpoint, newest_facts).await?
         } else {
             let resume = reconcile(&state, bronze.last_batch().await?, newest_facts)?;
             // Nobody is fenced off for a checkpoint that cannot go on.
@@ -186,11 +184,24 @@ impl OpenTable {
             if taken_over {
                 bronze.claim(checkpoint.fencing()).await?;
             }
-            (checkpoint, state, resume)
+            (state, resume)
         };
-        let last = state.last_committed;
         let in_quarantine = by_record_or_bronze(&bronze, &checkpoint, &resume).await?;
         quarantine.expect_kept(in_quarantine).await?;
+        quarantine.take(&checkpoint, &chain).await?;
+        let known = (state, resume);
+        let (state, resume, anew) = takeover::settle_quarantine(
+            shared,
+            settings,
+            &bronze,
+            &mut quarantine,
+            &checkpoint,
+            known,
+            newest_facts,
+        )
+        .await?;
+        let checkpoint = takeover::settled(checkpoint).await?;
+        let last = state.last_committed;
         let recorded = last.as_ref().and_then(CommitRecord::position);
         if let Some(seen) = last.as_ref().and_then(|record| record.source.as_ref()) {
             Arc::make_mut(&mut source).remember(&seen.begins);
@@ -201,13 +212,6 @@ impl OpenTable {
             Resume::Continue { next, .. } => (next, None),
             Resume::Replay { planned, .. } => (planned.batch_id, Some(*planned)),
         };
-        quarantine.take(&checkpoint, &chain).await?;
-        let is_open = open_batch.is_some();
-        let anew = quarantine.settle(&checkpoint, next_batch, is_open, alone).await?;
-        if anew.is_some() {
-            // As before every attempt that is not the first.
-            bronze.claim(checkpoint.fencing()).await?;
-        }
         // What an open batch wrote may yet be void.
         if open_batch.is_none() {
             quarantine.forget(settings).await?;
@@ -260,13 +264,8 @@ impl OpenTable {
             known_max: None,
             status: None,
             open_batch,
-            attempt: anew.unwrap_or(0),
-            reason: anew.map(|attempt| {
-                format!(
-                    "its plan is lost, and attempt {} had put rows into quarantine",
-                    attempt - 1
-                )
-            }),
+            attempt: anew.map_or(0, |anew| anew.attempt),
+            reason: anew.map(lost_plan::reason),
             first_change,
             idle_since: Instant::now(),
             components_saved: false,
@@ -294,10 +293,12 @@ impl OpenTable {
             })
             .await?;
         }
+        let in_quarantine = self.quarantine.get_mut().newest();
         let left = Left {
             open: self.open_batch.as_ref(),
             last: ended.as_deref().or(last.as_ref()).map(Ran::recorded),
             last_with_rows: self.last_with_rows,
+            in_quarantine,
         };
         let changed = chain_changed(&self.settings, &self.chain, &left);
         if let Course::Anew { attempt, reason } = course(&self.settings, &self.instances(), &self.chain, left)? {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::checkpoint::{ATTEMPTS, Checkpoint, PlannedBatch};
+use crate::checkpoint::{Checkpoint, PlannedBatch, Resume};
 use crate::config::{MaxQuarantined, TableSettings};
 use crate::failpoint::{self, planted};
 use crate::identity::{AppId, BatchId, CaptureInstance};
@@ -11,6 +11,7 @@ use crate::quarantine::{AttemptAt, QuarantineRow, QuarantineTable, RowState, Wri
 use crate::transform::{Chain, TransformError};
 
 use super::StreamError;
+use super::lost_plan::LostPlan;
 use super::open::{OpenTable, blocking};
 use super::quarantine_kept::expect_kept;
 use super::tally::Tally;
@@ -136,11 +137,16 @@ impl Quarantine {
         there.max(self.recorded)
     }
 
+    /// The newest attempt that has rows, as of the last look.
+    pub(super) fn newest(&self) -> Option<AttemptAt> {
+        self.newest
+    }
+
     /// The stream is this process's, under this number. Where the process before may only sleep, it has to find the number
     /// here before anything is read from the table, and a table has to be there for that.
     pub(super) async fn take(&mut self, checkpoint: &Checkpoint, chain: &Chain) -> Result<(), StreamError> {
         self.fencing = checkpoint.fencing();
-        if !checkpoint.is_leased() {
+        if checkpoint.unsettled().is_empty() {
             return Ok(());
         }
         if self.table.is_none() && chain.quarantines() {
@@ -233,26 +239,24 @@ impl Quarantine {
         self.look().await
     }
 
-    /// Voids attempts whose batch became something else: another attempt, or closed without rows. `next` is the batch that is
-    /// still to be done, and `is_open` whether it is planned. Where it is not, and left rows here, its plan is lost: the attempt
-    /// that it has to be planned as then, as long as whoever planned it is surely gone (`alone`).
+    /// Voids attempts whose batch became something else: another attempt, or closed without rows. Where the next batch has no plan
+    /// and left rows here, nothing is done but to say what becomes of it.
     pub(super) async fn settle(
         &mut self,
         checkpoint: &Checkpoint,
-        next: BatchId,
-        is_open: bool,
-        alone: bool,
-    ) -> Result<Option<u32>, StreamError> {
+        resume: &Resume,
+    ) -> Result<Option<LostPlan>, StreamError> {
         self.look().await?;
         let Some(newest) = self.newest else {
             return Ok(None);
         };
-        if newest.batch == next && is_open {
-            return Ok(None);
+        // Somebody else may still end it as long as that is not settled.
+        let alone = checkpoint.unsettled().is_empty();
+        if let Some(lost) = LostPlan::of(newest, resume, alone)? {
+            return Ok(Some(lost));
         }
-        let attempt = newest.attempt + 1;
-        if newest.batch == next && alone && attempt < ATTEMPTS {
-            return Ok(Some(attempt));
+        if matches!(resume, Resume::Replay { planned, .. } if planned.batch_id == newest.batch) {
+            return Ok(None);
         }
         let reading = checkpoint.clone();
         let before = BatchId(newest.batch.0 - 1);

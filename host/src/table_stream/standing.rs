@@ -14,6 +14,7 @@ use crate::transform::Chain;
 
 use super::StreamError;
 use super::course::{Course, Left, Ran, chain_changed, course};
+use super::lost_plan::{self, LostPlan};
 use super::open::{blocking, bronze_spec, identity};
 use super::quarantine_kept::expect_kept;
 
@@ -91,14 +92,11 @@ pub(crate) async fn standing(
         resume = fits(&seen);
     }
     let open = match (&seen.owner, resume) {
-        (Some(_), _) => seen.state.open.as_ref().map(|_| Open::InHand),
-        (None, Err(error)) => return Err(error.into()),
-        (None, Ok(Resume::Replay { already_in_bronze, .. })) => Some(match already_in_bronze {
-            true => Open::Recorded,
-            false if seen.settles => Open::Closed,
-            false => Open::GoesOn(Course::AsPlanned),
-        }),
-        (None, Ok(Resume::Fresh | Resume::Continue { .. })) => None,
+        (Some(_), _) => {
+            let planned = seen.state.open.as_ref();
+            planned.map(|planned| (planned.batch_id, Open::InHand))
+        }
+        (None, resume) => begun(&resume?, &seen)?,
     };
     // The records were read before the table, which had the rows first.
     let place = location_of(&settings.target.display().to_string());
@@ -106,26 +104,28 @@ pub(crate) async fn standing(
     let planned = seen.state.open.as_ref();
     let left = match (&open, planned) {
         // A run records it first, and looks at the chain after that.
-        (Some(Open::Recorded), Some(planned)) => Left {
+        (Some((_, Open::Recorded)), Some(planned)) => Left {
             open: None,
             last: Some(Ran::planned(planned)),
             last_with_rows: Some(planned.batch_id),
+            in_quarantine: None,
         },
         (open, planned) => Left {
-            open: planned.filter(|_| !matches!(open, Some(Open::Closed))),
+            open: planned.filter(|_| !matches!(open, Some((_, Open::Closed)))),
             last: seen.state.last_committed.as_ref().map(Ran::recorded),
             last_with_rows: seen.state.last_with_rows,
+            in_quarantine: seen.quarantine.flatten(),
         },
     };
     let instances: Vec<_> = source.table.instances.iter().map(|instance| &instance.name).collect();
     let chain_changed = chain_changed(settings, chain, &left);
     let course = course(settings, &instances, chain, left)?;
-    let open = open.map(|open| match open {
-        Open::GoesOn(_) => Open::GoesOn(course),
-        open => open,
+    let open = open.map(|(batch, open)| match open {
+        Open::GoesOn(Course::AsPlanned) => (batch, Open::GoesOn(course)),
+        open => (batch, open),
     });
     Ok(Standing {
-        open: planned.map(|planned| planned.batch_id).zip(open),
+        open,
         last: seen
             .state
             .last_committed
@@ -134,6 +134,33 @@ pub(crate) async fn standing(
         has_bronze: seen.bronze.is_some(),
         chain_changed,
     })
+}
+
+/// The batch that was begun and is not done. Of one that goes on, its course is still to be found.
+fn begun(resume: &Resume, seen: &Seen) -> Result<Option<(BatchId, Open)>, StreamError> {
+    if let Resume::Replay {
+        planned,
+        already_in_bronze,
+    } = resume
+    {
+        let open = match already_in_bronze {
+            true => Open::Recorded,
+            false if seen.settles => Open::Closed,
+            false => Open::GoesOn(Course::AsPlanned),
+        };
+        return Ok(Some((planned.batch_id, open)));
+    }
+    let Some(newest) = seen.quarantine.flatten() else {
+        return Ok(None);
+    };
+    let lost = LostPlan::of(newest, resume, !seen.settles)?;
+    Ok(lost.map(|lost| match lost {
+        LostPlan::Closed(batch) => (batch, Open::Closed),
+        LostPlan::Anew(anew) => {
+            let (attempt, reason) = (anew.attempt, lost_plan::reason(anew));
+            (anew.batch, Open::GoesOn(Course::Anew { attempt, reason }))
+        }
+    }))
 }
 
 async fn see(

@@ -5,20 +5,23 @@ use std::sync::Arc;
 
 use crate::checkpoint::{
     BEFORE_THE_FIRST, CLOSED, CLOSED_DETAIL, Checkpoint, CheckpointError, CheckpointReader, CheckpointState,
-    CommitRecord, FORMAT, HostWatcher, LeaseState, Outcome, Owner, PlannedBatch, ProcessLease, Resume, StreamIdentity,
-    others, owner_unknown, reconcile,
+    CommitRecord, FORMAT, HostWatcher, LeaseState, Outcome, Owner, ProcessLease, Resume, StreamIdentity, others,
+    owner_unknown, reconcile,
 };
 use crate::config::{OwnershipSettings, TableSettings};
 use crate::error::{Classify as _, ErrorKind};
 use crate::facts::FactsRow;
 use crate::identity::BatchId;
 use crate::lake::{BronzeTable, LakeError};
-use crate::lsn::UtcMicros;
+use crate::lsn::{Offset, UtcMicros};
+use crate::quarantine::AttemptAt;
 use crate::report::Event;
 
 use super::committed;
+use super::lost_plan::LostPlan;
 use super::open::{OpenTable, blocking};
 use super::position::FirstChange;
+use super::quarantine::Quarantine;
 use super::{Shared, StreamError};
 
 /// How often a claim is tried again because the owner before committed a batch meanwhile.
@@ -181,21 +184,21 @@ async fn expect_all_over(
 }
 
 /// Takes the stream over from owners that may still write: their number in bronze is overtaken first, then checkpoint and
-/// bronze are read, and a batch that is open then and that bronze lacks is closed. Until all that is done,
-/// `owner.json` says that it is to be done.
+/// bronze are read, and a batch that is open then and that bronze lacks is closed. Until all that is done, and quarantine is
+/// settled as well, `owner.json` says that it is to be done.
 pub(super) async fn settle(
     shared: &Shared,
     settings: &TableSettings,
     bronze: &BronzeTable,
-    mut checkpoint: Checkpoint,
+    checkpoint: &Checkpoint,
     facts: Option<BatchId>,
-) -> Result<(Checkpoint, CheckpointState, Resume), StreamError> {
+) -> Result<(CheckpointState, Resume), StreamError> {
     let mut moves = 0;
     loop {
         // Nobody is fenced off for a checkpoint that cannot go on. Until the claim the owner before may write, and what is
         // read one after the other need not fit.
         let fits = async {
-            let (state, resume) = compare(&checkpoint, bronze, facts).await?;
+            let (state, resume) = compare(checkpoint, bronze, facts).await?;
             committed::expect_same(bronze, &state, &resume).await
         };
         match fits.await {
@@ -213,35 +216,99 @@ pub(super) async fn settle(
             }
         }
     }
-    let (mut state, mut resume) = compare(&checkpoint, bronze, facts).await?;
+    let (mut state, mut resume) = compare(checkpoint, bronze, facts).await?;
     // One after the other: an owner before that lives may have ended one and planned the next.
     while let Resume::Replay {
         planned,
         already_in_bronze: false,
     } = &resume
     {
-        // Only what was planned under a lower number may be closed, because only its planner can no longer commit. This
-        // process may itself have slept since its claim, and the plan be its successor's.
-        bronze.check_owner(checkpoint.fencing()).await?;
-        let from: Vec<String> = checkpoint.unsettled().iter().map(ToString::to_string).collect();
-        let from = from.join(", and ");
-        let record = closed(shared, settings, planned, &state, &from);
-        let message = format!(
-            "taken over from {from}: batch {} was planned and is not in bronze, and is closed without rows; the next batch \
-             reads the same range",
-            planned.batch_id
-        );
-        let closing = checkpoint.clone();
-        if blocking(move || closing.close(&record)).await? {
-            shared.tell(Event::Warning {
-                capture_instance: settings.capture_instance.clone(),
-                message,
-            });
-        }
-        (state, resume) = compare(&checkpoint, bronze, facts).await?;
+        let closing = Closing {
+            batch: planned.batch_id,
+            start: planned.start,
+            what: "was planned and is not in bronze",
+            state: &state,
+        };
+        close(shared, settings, bronze, checkpoint, closing).await?;
+        (state, resume) = compare(checkpoint, bronze, facts).await?;
     }
-    let checkpoint = blocking(move || checkpoint.settled().map(|()| checkpoint)).await?;
-    Ok((checkpoint, state, resume))
+    Ok((state, resume))
+}
+
+/// Settles with what is in quarantine, where this process's number is by now if there is anybody to settle with. Where the stream
+/// is after that, and the attempt that the next batch has to be planned as, if its plan is lost.
+pub(super) async fn settle_quarantine(
+    shared: &Shared,
+    settings: &TableSettings,
+    bronze: &BronzeTable,
+    quarantine: &mut Quarantine,
+    checkpoint: &Checkpoint,
+    (mut state, mut resume): (CheckpointState, Resume),
+    facts: Option<BatchId>,
+) -> Result<(CheckpointState, Resume, Option<AttemptAt>), StreamError> {
+    loop {
+        match quarantine.settle(checkpoint, &resume).await? {
+            None => return Ok((state, resume, None)),
+            Some(LostPlan::Anew(attempt)) => {
+                // As before every attempt that is not the first.
+                bronze.claim(checkpoint.fencing()).await?;
+                return Ok((state, resume, Some(attempt)));
+            }
+            Some(LostPlan::Closed(batch)) => {
+                let closing = Closing {
+                    batch,
+                    start: state.last_committed.as_ref().and_then(CommitRecord::position),
+                    what: "left rows in quarantine without a plan",
+                    state: &state,
+                };
+                close(shared, settings, bronze, checkpoint, closing).await?;
+                (state, resume) = compare(checkpoint, bronze, facts).await?;
+            }
+        }
+    }
+}
+
+/// There is nobody any more to settle with.
+pub(super) async fn settled(mut checkpoint: Checkpoint) -> Result<Checkpoint, StreamError> {
+    blocking(move || checkpoint.settled().map(|()| checkpoint)).await
+}
+
+/// A batch that bronze lacks and that an owner before may still end.
+struct Closing<'a> {
+    batch: BatchId,
+    /// Where the stream was before it.
+    start: Option<Offset>,
+    /// What is known of it.
+    what: &'static str,
+    state: &'a CheckpointState,
+}
+
+/// Closes a batch without rows, unless it was recorded meanwhile.
+async fn close(
+    shared: &Shared,
+    settings: &TableSettings,
+    bronze: &BronzeTable,
+    checkpoint: &Checkpoint,
+    closing: Closing<'_>,
+) -> Result<(), StreamError> {
+    // Only what was planned under a lower number may be closed, because only its planner can no longer commit. This
+    // process may itself have slept since its claim, and the plan, or the rows in quarantine, be its successor's.
+    bronze.check_owner(checkpoint.fencing()).await?;
+    let from: Vec<String> = checkpoint.unsettled().iter().map(ToString::to_string).collect();
+    let from = from.join(", and ");
+    let record = closed(shared, settings, &closing, &from);
+    let message = format!(
+        "taken over from {from}: batch {} {}, and is closed without rows; the next batch reads the same range",
+        closing.batch, closing.what
+    );
+    let checkpoint = checkpoint.clone();
+    if blocking(move || checkpoint.close(&record)).await? {
+        shared.tell(Event::Warning {
+            capture_instance: settings.capture_instance.clone(),
+            message,
+        });
+    }
+    Ok(())
 }
 
 /// The first change of the next batch, where the plan of a batch that was closed found it: it has to be there still.
@@ -283,26 +350,23 @@ async fn compare(
 
 /// The record of a batch that is not read: the stream is after it where it was before it. Everything that only a batch that
 /// ran can change stays as it was, its chain too.
-fn closed(
-    shared: &Shared,
-    settings: &TableSettings,
-    planned: &PlannedBatch,
-    state: &CheckpointState,
-    from: &str,
-) -> CommitRecord {
+fn closed(shared: &Shared, settings: &TableSettings, closing: &Closing<'_>, from: &str) -> CommitRecord {
+    let Closing {
+        batch, start, state, ..
+    } = *closing;
     let last = state.last_committed.as_ref();
     let now = UtcMicros::now();
     let facts = FactsRow {
         app_id: settings.app_id.0.clone(),
-        batch_id: Some(planned.batch_id.0),
+        batch_id: Some(batch.0),
         rows: Some(0),
         deletes: Some(0),
         inserts: Some(0),
         updates: Some(0),
         started_at: Some(now),
         duration_ms: Some(0),
-        end_lsn: planned.start.map(|start| start.lsn),
-        end_commit_ts: planned.start.map(|start| start.commit_ts),
+        end_lsn: start.map(|start| start.lsn),
+        end_commit_ts: start.map(|start| start.commit_ts),
         detail: Some(format!("{CLOSED_DETAIL}taken over from {from}")),
         target: Some(settings.target.display().to_string()),
         transform: last.and_then(|record| record.facts.transform.clone()),
@@ -313,11 +377,11 @@ fn closed(
     };
     CommitRecord {
         format: FORMAT,
-        batch_id: planned.batch_id,
+        batch_id: batch,
         attempt: CLOSED,
         delta_version: None,
         last_with_rows: state.last_with_rows,
-        end: planned.start.unwrap_or(BEFORE_THE_FIRST),
+        end: start.unwrap_or(BEFORE_THE_FIRST),
         chain: last.map(|record| record.chain.clone()).unwrap_or_default(),
         last_event: last.and_then(|record| record.last_event),
         events: Vec::new(),

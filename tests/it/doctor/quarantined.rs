@@ -307,6 +307,104 @@ async fn a_lost_plan_of_a_batch_that_left_rows_in_quarantine_is_made_anew() {
     patient.finds(0, &[]);
 }
 
+const UNDER_A_LEASE: &str = "\n[ownership]\nmode = \"lease\"\nlease = \"10m\"\nhosts = \"hosts\"\n\n[defaults]";
+
+/// A batch that left a row in quarantine under a lease, and whose plan is lost: changes 4 and 5, of which the second is in
+/// quarantine.
+async fn with_a_lost_plan_under_a_lease() -> Patient {
+    let mut patient = with_quarantine(1).await;
+    patient.project.edit("\n[defaults]", UNDER_A_LEASE);
+    insert_mixed(&mut patient).await;
+    assert!(patient.project.kill_at("after-quarantine"));
+    let mut plans = files_under(&patient.checkpoint().join("offsets"));
+    plans.sort();
+    cut(&plans.pop().expect("a plan"));
+    patient.finds(7, &["plan-file-damaged"]);
+    patient.doctor(&["--repair"]).ok();
+    patient
+}
+
+/// The batch was closed, and what it read is where it has to be.
+fn is_closed_and_read_by_the_next(patient: &Patient, run: &Run) {
+    let warned = run.warnings().concat();
+    assert!(
+        warned.contains("left rows in quarantine without a plan, and is closed without rows"),
+        "{warned}"
+    );
+    assert_eq!((bronze(patient), open(patient).len()), (vec![1, 3, 4], 2));
+    let facts = rows_of(&patient.facts(), &["batch_id"]).expect("facts");
+    let told = facts.texts("detail").into_iter().flatten();
+    let closed = told.filter(|text| text.starts_with("closed: taken over from process "));
+    assert_eq!(closed.count(), 1);
+    assert_eq!(open_by_verdict(patient), 2);
+    patient.finds(0, &[]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn under_a_lease_a_batch_whose_plan_is_lost_is_closed_and_the_next_one_reads_its_range() {
+    let mut patient = with_a_lost_plan_under_a_lease().await;
+    let check = patient.project.run("check", &[]).ok();
+    assert!(
+        check.stdout.contains("the next run closes it without rows"),
+        "{}",
+        check.stdout
+    );
+    let run = patient.project.once().ok();
+    is_closed_and_read_by_the_next(&patient, &run);
+    mixed(&mut patient).await;
+    assert_eq!((bronze(&patient), open(&patient).len()), (vec![1, 3, 4, 6], 3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_after_a_lease_closes_a_batch_whose_plan_is_lost_also_at_its_second_start() {
+    let mut patient = with_a_lost_plan_under_a_lease().await;
+    patient.project.edit(UNDER_A_LEASE, "\n[defaults]");
+    // The number is not in quarantine yet.
+    assert!(patient.project.kill_at("before-quarantine"));
+    let owner = fs::read(patient.checkpoint().join("owner.json")).expect("readable");
+    let owner: Value = serde_json::from_slice(&owner).expect("JSON");
+    assert_ne!(owner["unsettled"], serde_json::json!([]), "{owner}");
+    let run = patient.project.once().ok();
+    is_closed_and_read_by_the_next(&patient, &run);
+    mixed(&mut patient).await;
+    assert_eq!((bronze(&patient), open(&patient).len()), (vec![1, 3, 4, 6], 3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_only_an_older_plan_is_left_the_batch_is_planned_anew_after_what_is_in_quarantine() {
+    // As the older attempt had it, and as the newer one.
+    for (chain, in_bronze, in_quarantine) in [(WITHOUT_V, vec![1, 2], 0), (TO_NUMBER, vec![1], 1)] {
+        let mut patient = Patient::new(&format!("on_transform_change = \"continue\"\n{WITHOUT_V}")).await;
+        insert_mixed(&mut patient).await;
+        assert!(patient.project.kill_at("after-offset"));
+        patient.project.edit(WITHOUT_V, TO_NUMBER);
+        assert!(patient.project.kill_at("after-quarantine"));
+        let mut plans = files_under(&patient.checkpoint().join("offsets"));
+        plans.sort();
+        let newest = plans.pop().expect("a plan");
+        assert!(newest.ends_with("0.a1.json"), "{newest:?}");
+        cut(&newest);
+        patient.finds(7, &["plan-file-damaged"]);
+        patient.doctor(&["--repair"]).ok();
+        if chain != TO_NUMBER {
+            patient.project.edit(TO_NUMBER, chain);
+        }
+        let check = patient.project.run("check", &[]).ok();
+        assert!(
+            check.stdout.contains("plans it anew (attempt 2): the plan of attempt 1 is lost"),
+            "{}",
+            check.stdout
+        );
+        patient.project.once().ok();
+        assert_eq!((bronze(&patient), open(&patient).len()), (in_bronze, in_quarantine));
+        let facts = rows_of(&patient.facts(), &["batch_id"]).expect("facts");
+        let told = facts.texts("detail").into_iter().flatten();
+        let anew = told.filter(|text| text.starts_with("attempt 2: the plan of attempt 1 is lost"));
+        assert_eq!(anew.count(), 1);
+        patient.finds(0, &[]);
+    }
+}
+
 /// The newest record, without what only the process that wrote it knew.
 fn newest_record(patient: &Patient) -> Value {
     let file = records(&patient.checkpoint()).pop().expect("a record");

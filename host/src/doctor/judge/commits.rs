@@ -388,7 +388,11 @@ fn plans(ledger: &Ledger<'_>) -> Vec<Finding> {
                         "the batch is open and nothing of it is in bronze, so no row can be doubled or lost by planning \
                          it anew. run stops at this table",
                     )
-                    .repaired_by("moves it into the backup; the next run plans the batch anew", aside)
+                    .repaired_by(
+                        "moves it into the backup; the next run plans the batch anew, or, under a lease or after one, closes it \
+                         where it left rows in quarantine or another plan, and the batch after it reads its range",
+                        aside,
+                    )
                 });
             }
             None if *batch > next => findings.push(
