@@ -391,7 +391,9 @@ async fn where_only_an_older_plan_is_left_the_batch_is_planned_anew_after_what_i
         }
         let check = patient.project.run("check", &[]).ok();
         assert!(
-            check.stdout.contains("plans it anew (attempt 2): the plan of attempt 1 is lost"),
+            check
+                .stdout
+                .contains("plans it anew (attempt 2): the plan of attempt 1 is lost"),
             "{}",
             check.stdout
         );
