@@ -112,7 +112,8 @@ pub(super) fn pool() -> PoolingAllocationConfig {
         .max_tables_per_component(most(MAX_TABLES))
         .max_memories_per_module(most(MAX_MEMORIES))
         .max_tables_per_module(most(MAX_TABLES))
-        .table_elements(MAX_TABLE_ELEMENTS)
+        // More than the limiter allows, so that it is asked: what does not fit here is refused without its knowing.
+        .table_elements(4 * MAX_TABLE_ELEMENTS)
         .max_core_instance_size(ACCOUNT_BYTES)
         .max_component_instance_size(ACCOUNT_BYTES)
         .linear_memory_keep_resident(KEPT_BYTES)
