@@ -9,7 +9,7 @@ use crate::project::{Variant, sluice};
 use crate::say;
 use crate::server::Server;
 
-const VARIANTS: [Variant; 3] = [Variant::Unmasked, Variant::Masked, Variant::Protected];
+const VARIANTS: [Variant; 4] = [Variant::Unmasked, Variant::Masked, Variant::Tokens, Variant::Protected];
 
 pub(crate) async fn run(rows: u64, rounds: u64) -> Result<()> {
     let dir = tempfile::tempdir()?;
@@ -23,7 +23,7 @@ pub(crate) async fn run(rows: u64, rounds: u64) -> Result<()> {
     };
     // The first process that runs the mask compiles it, and those of the rounds find it compiled.
     run(Variant::Masked)?;
-    let mut costs: [Vec<Cost>; 3] = Default::default();
+    let mut costs: [Vec<Cost>; 4] = Default::default();
     for round in 0..rounds {
         // Whoever comes first may find a cooler or a warmer machine, so the first of a round is another one each time.
         for turn in 0..VARIANTS.len() {

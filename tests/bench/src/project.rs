@@ -12,11 +12,13 @@ use crate::server::{PASSWORD, Server};
 pub(crate) enum Variant {
     /// Nothing, and all else as it is by default.
     Plain,
-    /// Nothing, in chunks of as many rows as those of the next two.
+    /// Nothing, in chunks of as many rows as those of the next three.
     Unmasked,
     /// Keyed hashes in place of two text columns, and a date cut to its year.
     Masked,
-    /// The same, with these three columns under `protect`: every row is looked through for their raw values.
+    /// The same hashes as words of 16 letters.
+    Tokens,
+    /// As `Masked`, with these three columns under `protect`: every row is looked through for their raw values.
     Protected,
 }
 
@@ -29,6 +31,7 @@ impl Variant {
             Variant::Plain => "plain",
             Variant::Unmasked => "unmasked",
             Variant::Masked => "masked",
+            Variant::Tokens => "masked, short tokens",
             Variant::Protected => "masked and protected",
         }
     }
@@ -58,6 +61,7 @@ chunk_rows = {CHUNK_ROWS}
         match self {
             Variant::Plain | Variant::Unmasked => String::new(),
             Variant::Masked => TRANSFORM.to_owned(),
+            Variant::Tokens => TRANSFORM.replace("\"hash\"", "\"token\""),
             Variant::Protected => format!("protect = [\"name\", \"code\", \"day\"]\n{TRANSFORM}"),
         }
     }
