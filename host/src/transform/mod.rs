@@ -67,6 +67,8 @@ pub(crate) use component::name_of;
 pub use component::{Locked, PluginError};
 pub use engine::Engine;
 pub use error::{ConfigFault, Fault, Place, RowAt, TableFault, TransformError};
+#[doc(hidden)]
+pub use keyed::Tagger;
 pub use keys::{KeyError, KeyRing, MIN_SECRET_BYTES};
 pub use leaks::LeakCheck;
 pub use limits::{

@@ -3,7 +3,7 @@
 use sluice_plugin::{ApplyError, Column, Keyed, Utf8Builder, Utf8View};
 
 use crate::canonical::{Normalize, normalize};
-use crate::keyed::digests;
+use crate::keyed::each_digest;
 
 /// E-mail addresses are compared ignoring case and outer blanks, by everybody but the standard.
 const NORMALIZE: [Normalize; 3] = [Normalize::Trim, Normalize::Lower, Normalize::Nfc];
@@ -41,20 +41,22 @@ impl Email {
         let domains = domains.finish()?;
         let domains =
             Utf8View::new(&domains, count).ok_or_else(|| ApplyError::new("internal", "the domains are no column"))?;
-        let digests = digests(keys, &self.key, &self.context, rows, hidden.finish()?)?;
         let mut emails = Utf8Builder::with_capacity(count, count * DIGITS + domains.text().len() + count);
-        for (row, digest) in digests.chunks_exact(32).enumerate() {
-            if values.get(row).is_none() {
-                emails.push_null();
-                continue;
+        let mut row = 0;
+        each_digest(keys, &self.key, &self.context, &hidden.finish()?, |digest| {
+            match digest.filter(|_| values.get(row).is_some()) {
+                Some(digest) => {
+                    emails.append_hex(digest, DIGITS);
+                    if let Some(domain) = domains.get(row) {
+                        emails.append("@");
+                        emails.append(domain);
+                    }
+                    emails.end_row();
+                }
+                None => emails.push_null(),
             }
-            emails.append_hex(digest, DIGITS);
-            if let Some(domain) = domains.get(row) {
-                emails.append("@");
-                emails.append(domain);
-            }
-            emails.end_row();
-        }
+            row += 1;
+        })?;
         emails.finish()
     }
 }

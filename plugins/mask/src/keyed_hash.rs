@@ -4,7 +4,7 @@ use sluice_plugin::{ApplyError, Batch, Column, DataType, Keyed, Utf8Builder};
 
 use crate::canonical::{self, Normalize};
 use crate::config::HashOptions;
-use crate::keyed::{digests, rows};
+use crate::keyed::each_digest;
 
 #[derive(Debug)]
 pub(crate) struct Hash {
@@ -33,19 +33,14 @@ impl Hash {
     ) -> Result<Column, ApplyError> {
         let texts = canonical::column(batch, read, data_type, &self.normalize)?;
         let count = batch.rows as usize;
-        // The digests themselves have no NULLs; the texts had.
-        let validity = texts.validity.clone();
-        let digests = digests(keys, &self.key, &self.context, batch.rows, texts)?;
         let mut hashes = Utf8Builder::with_capacity(count, count * self.digits);
-        for digest in rows(&digests, validity.as_deref()) {
-            match digest {
-                Some(digest) => {
-                    hashes.append_hex(digest, self.digits);
-                    hashes.end_row();
-                }
-                None => hashes.push_null(),
+        each_digest(keys, &self.key, &self.context, &texts, |digest| match digest {
+            Some(digest) => {
+                hashes.append_hex(digest, self.digits);
+                hashes.end_row();
             }
-        }
+            None => hashes.push_null(),
+        })?;
         hashes.finish()
     }
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use sluice_plugin::{ApplyError, Batch, Column, DataType, Keyed, OpenError, Utf8Builder};
 
 use crate::canonical::{self, Normalize};
-use crate::keyed::{digests, rows};
+use crate::keyed::each_digest;
 
 /// Digits and lower-case letters without i, l, o and u: five bits a character.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
@@ -57,34 +57,31 @@ impl Token {
         data_type: DataType,
     ) -> Result<Column, ApplyError> {
         let texts = canonical::column(batch, read, data_type, &self.normalize)?;
-        let validity = texts.validity.clone();
-        let digests = digests(keys, &self.key, &self.context, batch.rows, texts)?;
         let count = batch.rows as usize;
         let mut tokens = Utf8Builder::with_capacity(count, count * (self.prefix.len() + self.length));
-        for digest in rows(&digests, validity.as_deref()) {
-            match digest {
-                Some(digest) => {
-                    self.append(&mut tokens, digest);
-                    tokens.end_row();
-                }
-                None => tokens.push_null(),
+        each_digest(keys, &self.key, &self.context, &texts, |digest| match digest {
+            Some(digest) => {
+                self.append(&mut tokens, digest);
+                tokens.end_row();
             }
-        }
+            None => tokens.push_null(),
+        })?;
         tokens.finish()
     }
 
     /// Writes the token of a digest: its first bits, five a character.
     pub(crate) fn append(&self, to: &mut Utf8Builder, digest: &[u8]) {
-        let mut characters = [0; MOST];
-        let (mut bits, mut held) = (0_u32, 0);
-        let mut bytes = digest.iter();
-        for character in characters.iter_mut().take(self.length) {
-            if held < 5 {
-                bits = bits << 8 | u32::from(bytes.next().copied().unwrap_or_default());
-                held += 8;
+        // Five bytes are eight characters.
+        let mut characters = [0; MOST.next_multiple_of(8)];
+        let (eights, _) = characters.as_chunks_mut::<8>();
+        let groups = self.length.div_ceil(8);
+        for (eight, five) in eights.iter_mut().take(groups).zip(digest.chunks(5)) {
+            let mut bits = [0; 8];
+            bits[3..3 + five.len()].copy_from_slice(five);
+            let bits = u64::from_be_bytes(bits);
+            for (at, character) in eight.iter_mut().enumerate() {
+                *character = ALPHABET[(bits >> (35 - 5 * at) & 31) as usize];
             }
-            held -= 5;
-            *character = ALPHABET[(bits >> held & 31) as usize];
         }
         to.append(&self.prefix);
         to.append(std::str::from_utf8(&characters[..self.length.min(MOST)]).unwrap_or_default());

@@ -3,6 +3,10 @@
 //!
 //! `sluice-bench drain PORT CERTIFICATE` is the bare loop of P1, as a process of its own.
 
+/// What the binary allocates with, so that its code is measured as it runs there.
+#[cfg(target_os = "linux")]
+#[path = "../../../host/src/allocator.rs"]
+mod allocator;
 mod ingestion;
 mod measure;
 mod p1;

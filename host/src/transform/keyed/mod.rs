@@ -6,6 +6,9 @@ mod ff1;
 mod hmac;
 mod pick;
 
+#[doc(hidden)]
+pub use hmac::Tagger;
+
 use std::time::Instant;
 
 use super::bindings::v0_2::sluice::transform::keyed::{Column, Ff1Answer, Host, KeyedError};

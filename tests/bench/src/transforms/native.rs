@@ -1,8 +1,7 @@
 //! The same mask without a sandbox: the crate `sluice-mask` linked into this program, which makes one Arrow chunk of another
 //! as a chain does.
 //!
-//! What is the same: the crate's code, the batch types of its SDK, the keyed functions (`hmac` and `sha2`, with the state
-//! after key and context copied for each value, as the host does), the rows that go in and the columns that come out. What a
+//! What is the same: the crate's code, the batch types of its SDK, the keyed hash (the host's own), the rows that go in and the columns that come out. What a
 //! native mask spares itself: an instance, the copies across the boundary, the sandbox's checks of what comes back, checks
 //! for overflow and for the end of its time. Its batch is laid out by one copy of each column that it reads, because the SDK's
 //! columns own their buffers; how long that takes is told apart.
@@ -16,10 +15,12 @@ use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffe
 use arrow::datatypes::{DataType as ArrowType, Date32Type, Field, Schema};
 use serde_json::Value;
 use sluice::shape::{META_BEFORE, TableShape};
+use sluice::transform::Tagger;
 use sluice_mask::Mask;
 use sluice_plugin::testing::TestKeys;
 use sluice_plugin::{
-    Batch, Column, DataType, Ff1Answer, Keyed, KeyedError, OutputSource, Plan, SourceField, Table, Transform,
+    Batch, BinaryView, Column, DataType, Ff1Answer, Keyed, KeyedError, OutputSource, Plan, SourceField, Table,
+    Transform,
 };
 
 use super::table::KEY;
@@ -29,7 +30,10 @@ pub(super) fn secret() -> Vec<u8> {
     format!("secret of {KEY}").into_bytes()
 }
 
-/// The SDK's native keys, with [`KEY`] granted.
+/// What stands in place of the digest of NULL.
+const NO_DIGEST: [u8; 32] = [0; 32];
+
+/// The SDK's native keys, with [`KEY`] granted, and the host's keyed hash.
 #[derive(Debug)]
 struct Keys(TestKeys);
 
@@ -41,7 +45,16 @@ impl Default for Keys {
 
 impl Keyed for Keys {
     fn hmac_sha256(&self, key: &str, context: &str, rows: u32, values: Column) -> Result<Vec<u8>, KeyedError> {
-        self.0.hmac_sha256(key, context, rows, values)
+        if key != KEY {
+            return Err(KeyedError::NotGranted);
+        }
+        let view = BinaryView::new(&values, rows as usize).ok_or(KeyedError::Malformed)?;
+        let tagger = Tagger::of_context(&secret(), context);
+        let mut digests = Vec::with_capacity(view.len() * NO_DIGEST.len());
+        for value in view.iter() {
+            digests.extend_from_slice(&value.map_or(NO_DIGEST, |value| tagger.tag(value)));
+        }
+        Ok(digests)
     }
 
     fn ff1_encrypt(

@@ -40,7 +40,7 @@ pub(super) struct TextCipher<C> {
 impl TextCipher<Aes256> {
     /// With the key that is derived from a secret.
     pub(super) fn of_secret(secret: &[u8], alphabet: Alphabet) -> wasmtime::Result<TextCipher<Aes256>> {
-        let key = zeroize::Zeroizing::new(Tagger::new(secret, LABEL)?.tag(b""));
+        let key = zeroize::Zeroizing::new(Tagger::new(secret, LABEL).tag(b""));
         TextCipher::new(&*key, alphabet)
     }
 }
