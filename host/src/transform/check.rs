@@ -83,6 +83,23 @@ pub enum What {
         /// The row.
         row: usize,
     },
+    /// Values, where the host made the column.
+    #[error("the host was asked to make it, and it came with values of its own")]
+    MadeTwice,
+    /// A column that the host made has fewer or more rows than the batch.
+    #[error("the host was asked to make it with {got} rows instead of {expected}")]
+    MadeRows {
+        /// Rows of the batch.
+        expected: usize,
+        /// Rows that it has.
+        got: usize,
+    },
+    /// The host was asked for a column that is not there.
+    #[error("the host was asked to make an output column beyond the {computed} that the plan computes")]
+    MadeBeyond {
+        /// Computed columns of the plan.
+        computed: usize,
+    },
     /// The buffers do not make an array of the type.
     #[error("its buffers do not fit its type")]
     Type,

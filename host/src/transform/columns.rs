@@ -268,6 +268,35 @@ pub(crate) fn array(
     Ok(array)
 }
 
+/// Checks a column that the host made, in whose place an empty one came.
+///
+/// # Errors
+/// Values came as well; another type than the plan's, other rows than the batch's, or a NULL that the plan does not have.
+pub(crate) fn made(
+    name: &str,
+    placeholder: &wit::ColumnResult,
+    made: ArrayRef,
+    data_type: &DataType,
+    nullable: bool,
+    rows: usize,
+) -> Result<ArrayRef, Invalid> {
+    let what = if placeholder.validity.is_some() || !placeholder.offsets.is_empty() || !placeholder.values.is_empty() {
+        What::MadeTwice
+    } else if made.data_type() != data_type {
+        What::Type
+    } else if made.len() != rows {
+        What::MadeRows {
+            expected: rows,
+            got: made.len(),
+        }
+    } else if !nullable && made.null_count() > 0 {
+        What::NullInNonNull
+    } else {
+        return Ok(made);
+    };
+    Err(Invalid::new(name, what))
+}
+
 /// A returned column that is being looked at.
 struct Column<'a> {
     name: &'a str,

@@ -40,6 +40,7 @@ mod levels;
 mod limits;
 mod log;
 mod lookup;
+mod made;
 mod module;
 mod open_fault;
 mod pins;
@@ -68,7 +69,7 @@ pub use component::{Locked, PluginError};
 pub use engine::Engine;
 pub use error::{ConfigFault, Fault, Place, RowAt, TableFault, TransformError};
 #[doc(hidden)]
-pub use keyed::Tagger;
+pub use keyed::{TagText, Tagger};
 pub use keys::{KeyError, KeyRing, MIN_SECRET_BYTES};
 pub use leaks::LeakCheck;
 pub use limits::{

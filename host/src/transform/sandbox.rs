@@ -1,8 +1,10 @@
 //! One instance of a component: made for one call, held to its limits, thrown away after it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use arrow::array::ArrayRef;
 use wasmtime::{Store, Trap, UpdateDeadline};
 
 use super::bindings::v0_2::exports::sluice::transform::transform as wit;
@@ -14,6 +16,7 @@ use super::error::Fault;
 use super::grants::Grants;
 use super::limits::{Limiter, Limits};
 use super::log::{LogBudget, guest_text};
+use super::made::{Made, OutputSpent};
 use super::slots::Slot;
 use super::wasi::{self, Wasi};
 
@@ -27,6 +30,7 @@ pub(crate) struct HostState {
     pub(crate) deadline: Instant,
     /// How long the host worked with keys.
     pub(crate) keyed: Duration,
+    pub(crate) made: Made,
     pub(crate) wasi: Wasi,
     /// Names the table and the plugin in the debug log.
     pub(crate) label: Arc<str>,
@@ -69,6 +73,7 @@ impl Instance {
                 .checked_add(limits.deadline)
                 .unwrap_or(started + Duration::from_secs(3_155_760_000)),
             keyed: Duration::ZERO,
+            made: Made::within(limits.output_bytes),
             wasi: Wasi::new(Arc::clone(&label)),
             label,
         };
@@ -113,6 +118,11 @@ impl Instance {
         self.store.data().keyed
     }
 
+    /// The output columns that the host made in `apply`, by their places among the computed ones.
+    pub(crate) fn made(&mut self) -> BTreeMap<u32, ArrayRef> {
+        std::mem::take(&mut self.store.data_mut().made.columns)
+    }
+
     /// Calls `apply`.
     pub(crate) fn apply(&mut self, batch: wit::Batch<'_>) -> Result<Result<wit::Outcome, wit::ApplyError>, Fault> {
         self.store.data_mut().opening = false;
@@ -135,6 +145,11 @@ fn fault(state: &HostState, limits: Limits, error: &wasmtime::Error) -> Fault {
     if error.is::<DeadlinePassed>() {
         return Fault::Deadline {
             ms: limits.deadline.as_millis(),
+        };
+    }
+    if error.is::<OutputSpent>() {
+        return Fault::Output {
+            bytes: limits.output_bytes,
         };
     }
     if let Some(refused) = error.downcast_ref::<wasi::Refused>() {
@@ -194,6 +209,7 @@ mod tests {
             opening: true,
             deadline: Instant::now() + Duration::from_secs(60),
             keyed: Duration::ZERO,
+            made: Made::within(1 << 20),
             wasi: Wasi::new(Arc::clone(&label)),
             label,
         }
@@ -230,16 +246,28 @@ mod tests {
         assert!(matches!(ciphers, Err(keyed::KeyedError::NotGranted)));
         let found = lookup::Host::find(&mut state, countries.clone(), name.clone(), 1, one()).unwrap();
         assert!(matches!(found, Err(lookup::LookupError::NotGranted)));
+        let hash_output = |state: &mut HostState, rows, values| {
+            let text = keyed::DigestText::Hex(64);
+            keyed::Host::hash_output(state, 0, "pii".to_owned(), String::new(), text, rows, values).unwrap()
+        };
+        assert!(matches!(
+            hash_output(&mut state, 1, one()),
+            Err(keyed::KeyedError::NotGranted)
+        ));
         // Whether it is granted may be asked, by the hash of no row.
         let none = || column(None, &[0], b"");
         let tags = keyed::Host::hmac_sha256(&mut state, pii.clone(), String::new(), 0, none()).unwrap();
         assert!(matches!(tags, Ok(tags) if tags.is_empty()));
+        assert!(hash_output(&mut state, 0, none()).is_ok());
+        assert!(state.made.columns.is_empty());
         let columns = lookup::Host::columns(&mut state, countries.clone()).unwrap();
         assert!(matches!(columns, Ok(columns) if columns == ["code", "name"]));
 
         state.opening = false;
         let tags = keyed::Host::hmac_sha256(&mut state, pii, String::new(), 1, one()).unwrap();
         assert!(matches!(tags, Ok(tags) if tags.len() == 32));
+        assert!(hash_output(&mut state, 1, one()).is_ok());
+        assert_eq!(state.made.columns[&0].len(), 1);
         let found = lookup::Host::find(&mut state, countries, name, 1, one()).unwrap();
         assert!(matches!(found, Ok(found) if found.values == b"Sverige"));
     }

@@ -1,6 +1,6 @@
 //! One transform of an open chain: its plan, and how a chunk gets through it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -353,13 +353,14 @@ impl Step {
         let answer = instance.apply(batch)?;
         spent.calls = called.elapsed();
         spent.keyed = instance.keyed();
+        let made = instance.made();
         let ended = Instant::now();
         drop(instance);
         spent.instances += ended.elapsed();
         match answer {
             Ok(outcome) => {
                 let came_back = Instant::now();
-                let answer = self.check(chunk, &operations, outcome)?;
+                let answer = self.check(chunk, &operations, outcome, made)?;
                 spent.checks = came_back.elapsed();
                 Ok(Answer { spent, ..answer })
             }
@@ -367,7 +368,13 @@ impl Step {
         }
     }
 
-    fn check(&self, chunk: &Chunk, operations: &[u8], outcome: wit::Outcome) -> Result<Answer, Failure> {
+    fn check(
+        &self,
+        chunk: &Chunk,
+        operations: &[u8],
+        outcome: wit::Outcome,
+        mut made: BTreeMap<u32, ArrayRef>,
+    ) -> Result<Answer, Failure> {
         let mut rejects = check::rejects(&outcome.rejects, chunk.rows, &self.input_names())?;
         withhold(chunk, &mut rejects);
         if let Some(first) = rejects.first()
@@ -385,11 +392,21 @@ impl Step {
         let computed = self
             .computed()
             .zip(outcome.columns)
-            .map(|(output, column)| {
+            .zip(0..)
+            .map(|((output, column), place)| {
                 let nullable = output.nullable || !rejects.is_empty();
-                columns::array(&output.name, column, &output.data_type, nullable, chunk.rows)
+                match made.remove(&place) {
+                    Some(array) => columns::made(&output.name, &column, array, &output.data_type, nullable, chunk.rows),
+                    None => columns::array(&output.name, column, &output.data_type, nullable, chunk.rows),
+                }
             })
             .collect::<Result<Vec<_>, Invalid>>()?;
+        if !made.is_empty() {
+            return Err(Invalid::from(What::MadeBeyond {
+                computed: self.plan.computed,
+            })
+            .into());
+        }
         let kept = match outcome.dropped {
             Some(dropped) => {
                 let ids = chunk.change_ids().map_err(Failure::Chunk)?;

@@ -16,7 +16,7 @@ pub(crate) struct Email {
 }
 
 impl Email {
-    pub(crate) fn column(&self, keys: &impl Keyed, values: Utf8View<'_>, rows: u32) -> Result<Column, ApplyError> {
+    pub(crate) fn column(&self, keys: &impl Keyed, values: Utf8View<'_>) -> Result<Column, ApplyError> {
         let count = values.len();
         let mut hidden = Utf8Builder::with_capacity(count, values.text().len());
         let mut domains = Utf8Builder::with_capacity(count, values.text().len());

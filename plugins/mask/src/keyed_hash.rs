@@ -1,16 +1,16 @@
 //! `hash`: a keyed hash in place of a value.
 
-use sluice_plugin::{ApplyError, Batch, Column, DataType, Keyed, Utf8Builder};
+use sluice_plugin::{ApplyError, Batch, Column, DataType, DigestText, Keyed};
 
 use crate::canonical::{self, Normalize};
 use crate::config::HashOptions;
-use crate::keyed::each_digest;
+use crate::keyed::refused;
 
 #[derive(Debug)]
 pub(crate) struct Hash {
     key: String,
     context: String,
-    digits: usize,
+    text: DigestText,
     normalize: Vec<Normalize>,
 }
 
@@ -19,28 +19,22 @@ impl Hash {
         Self {
             key: options.key.clone(),
             context: options.context.clone(),
-            digits: options.length,
+            text: DigestText::Hex(options.length),
             normalize: options.normalize.clone(),
         }
     }
 
+    /// `output` is the column's place among the computed ones.
     pub(crate) fn column(
         &self,
         keys: &impl Keyed,
         batch: &Batch,
         read: usize,
         data_type: DataType,
+        output: usize,
     ) -> Result<Column, ApplyError> {
-        let texts = canonical::column(batch, read, data_type, &self.normalize)?;
-        let count = batch.rows as usize;
-        let mut hashes = Utf8Builder::with_capacity(count, count * self.digits);
-        each_digest(keys, &self.key, &self.context, &texts, |digest| match digest {
-            Some(digest) => {
-                hashes.append_hex(digest, self.digits);
-                hashes.end_row();
-            }
-            None => hashes.push_null(),
-        })?;
-        hashes.finish()
+        let texts = canonical::column(batch, read, data_type, &self.normalize)?.into_owned();
+        keys.hash_output(output, &self.key, &self.context, &self.text, batch.rows, texts)
+            .map_err(refused)
     }
 }

@@ -41,9 +41,9 @@ impl<K: Keyed + Default> Transform for Mask<K> {
 
     fn apply(&mut self, batch: &Batch) -> Result<Outcome, ApplyError> {
         let mut outcome = Outcome::default();
-        for step in &self.steps {
+        for (output, step) in self.steps.iter().enumerate() {
             let column = step
-                .apply(&self.keys, batch, &mut outcome.rejects)
+                .apply(&self.keys, batch, output, &mut outcome.rejects)
                 .map_err(|error| match error.column {
                     Some(_) => error,
                     None => error.in_column(&step.column),
@@ -57,7 +57,14 @@ impl<K: Keyed + Default> Transform for Mask<K> {
 sluice_plugin::export_transform!(Mask<sluice_plugin::HostKeys>);
 
 impl Step {
-    fn apply(&self, keys: &impl Keyed, batch: &Batch, rejects: &mut Vec<Reject>) -> Result<Column, ApplyError> {
+    /// The computed column `output`.
+    fn apply(
+        &self,
+        keys: &impl Keyed,
+        batch: &Batch,
+        output: usize,
+        rejects: &mut Vec<Reject>,
+    ) -> Result<Column, ApplyError> {
         use crate::open::Computation as C;
         let (read, data_type) = (self.read, self.data_type);
         let mut rejected = Rejects {
@@ -67,13 +74,13 @@ impl Step {
         match &self.computation {
             C::Constant(literal) => literal.column(data_type, batch.rows as usize),
             C::Keep(keep) => keep.column(batch.utf8(read)?),
-            C::Hash(hash) => hash.column(keys, batch, read, data_type),
-            C::Email(email) => email.column(keys, batch.utf8(read)?, batch.rows),
+            C::Hash(hash) => hash.column(keys, batch, read, data_type, output),
+            C::Email(email) => email.column(keys, batch.utf8(read)?),
             C::Truncate(unit) if data_type == DataType::Date => {
                 Ok(unit.dates(batch.fixed(read)?, &self.column, rejects))
             }
             C::Truncate(unit) => Ok(unit.timestamps(batch.fixed(read)?, &self.column, rejects)),
-            C::Token(token) => token.column(keys, batch, read, data_type),
+            C::Token(token) => token.column(keys, batch, read, data_type, output),
             C::Fpe(fpe) => fpe.column(keys, batch, read, &mut rejected),
             C::Pseudonym(pseudonym) => pseudonym.column(keys, batch, read, data_type),
             C::DateShift(shift) => shift.column(keys, batch, read, data_type, &mut rejected),

@@ -195,6 +195,7 @@ impl Redact {
         } else {
             digests(keys, &token.key, &token.context, count, found.finish()?)?
         };
+        let text = token.text();
         let mut spans = spans.iter().zip(digests.chunks_exact(32)).peekable();
         let mut redacted = Utf8Builder::with_capacity(values.len(), values.text().len());
         for (row, value) in values.iter().enumerate() {
@@ -205,7 +206,7 @@ impl Redact {
             let mut from = 0;
             while let Some(((_, span), digest)) = spans.next_if(|((of, _), _)| *of == row) {
                 redacted.append(&value[from..span.start]);
-                token.append(&mut redacted, digest);
+                text.append(&mut redacted, digest);
                 from = span.end;
             }
             redacted.append(&value[from..]);

@@ -1,13 +1,11 @@
 //! `token`: a keyed hash as a short word without characters that look alike.
 
 use serde::Deserialize;
-use sluice_plugin::{ApplyError, Batch, Column, DataType, Keyed, OpenError, Utf8Builder};
+use sluice_plugin::{ApplyError, Batch, Column, DataType, DigestText, Keyed, OpenError};
 
 use crate::canonical::{self, Normalize};
-use crate::keyed::each_digest;
+use crate::keyed::refused;
 
-/// Digits and lower-case letters without i, l, o and u: five bits a character.
-const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 /// 13 characters have 65 bits; fewer would make different values equal.
 const LEAST: usize = 13;
 /// 51 characters use up 255 of a digest's 256 bits.
@@ -49,41 +47,25 @@ impl Token {
         Ok(())
     }
 
+    /// `output` is the column's place among the computed ones.
     pub(crate) fn column(
         &self,
         keys: &impl Keyed,
         batch: &Batch,
         read: usize,
         data_type: DataType,
+        output: usize,
     ) -> Result<Column, ApplyError> {
-        let texts = canonical::column(batch, read, data_type, &self.normalize)?;
-        let count = batch.rows as usize;
-        let mut tokens = Utf8Builder::with_capacity(count, count * (self.prefix.len() + self.length));
-        each_digest(keys, &self.key, &self.context, &texts, |digest| match digest {
-            Some(digest) => {
-                self.append(&mut tokens, digest);
-                tokens.end_row();
-            }
-            None => tokens.push_null(),
-        })?;
-        tokens.finish()
+        let texts = canonical::column(batch, read, data_type, &self.normalize)?.into_owned();
+        keys.hash_output(output, &self.key, &self.context, &self.text(), batch.rows, texts)
+            .map_err(refused)
     }
 
-    /// Writes the token of a digest: its first bits, five a character.
-    pub(crate) fn append(&self, to: &mut Utf8Builder, digest: &[u8]) {
-        // Five bytes are eight characters.
-        let mut characters = [0; MOST.next_multiple_of(8)];
-        let (eights, _) = characters.as_chunks_mut::<8>();
-        let groups = self.length.div_ceil(8);
-        for (eight, five) in eights.iter_mut().take(groups).zip(digest.chunks(5)) {
-            let mut bits = [0; 8];
-            bits[3..3 + five.len()].copy_from_slice(five);
-            let bits = u64::from_be_bytes(bits);
-            for (at, character) in eight.iter_mut().enumerate() {
-                *character = ALPHABET[(bits >> (35 - 5 * at) & 31) as usize];
-            }
+    /// How a digest is written.
+    pub(crate) fn text(&self) -> DigestText {
+        DigestText::Base32 {
+            prefix: self.prefix.clone(),
+            length: self.length,
         }
-        to.append(&self.prefix);
-        to.append(std::str::from_utf8(&characters[..self.length.min(MOST)]).unwrap_or_default());
     }
 }

@@ -90,7 +90,7 @@ mod views;
 
 pub use batch::{ApplyError, Batch, Column, Operation, Outcome, Reject};
 pub use builders::{BinaryBuilder, BooleanBuilder, FixedBuilder, Native, Utf8Builder};
-pub use keyed::{Ff1Answer, Ff1Status, HostKeys, Keyed, KeyedError};
+pub use keyed::{DigestText, Ff1Answer, Ff1Status, HostKeys, Keyed, KeyedError};
 pub use lookup::{HostLookups, Lookup, LookupError};
 pub use plan::{ComputedField, DataType, OpenError, OutputColumn, OutputSource, Plan, SourceField, Table};
 pub use views::{AnyView, BinaryView, BooleanView, FixedView, Utf8View, Validity, Value};

@@ -5,13 +5,17 @@
 mod ff1;
 mod hmac;
 mod pick;
+mod texts;
 
 #[doc(hidden)]
 pub use hmac::Tagger;
+#[doc(hidden)]
+pub use texts::TagText;
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use super::bindings::v0_2::sluice::transform::keyed::{Column, Ff1Answer, Host, KeyedError};
+use super::bindings::v0_2::sluice::transform::keyed::{Column, DigestText, Ff1Answer, Host, KeyedError};
 use super::cells::Cells;
 use super::hostcall::HostCall;
 use super::sandbox::HostState;
@@ -38,6 +42,39 @@ impl Host for HostState {
         let tags = hmac::tags(&key.secret, &context, &cells, &mut call);
         self.keyed += started.elapsed();
         tags.map(Ok)
+    }
+
+    fn hash_output(
+        &mut self,
+        output: u32,
+        key: String,
+        context: String,
+        text: DigestText,
+        rows: u32,
+        values: Column,
+    ) -> wasmtime::Result<Result<(), KeyedError>> {
+        let Some(key) = self.grants.key(&key).filter(|_| !self.opening || rows == 0) else {
+            return Ok(Err(KeyedError::NotGranted));
+        };
+        let Some(text) = TagText::new(text) else {
+            return Ok(Err(KeyedError::Argument));
+        };
+        let Some(cells) = Cells::new(rows, &values) else {
+            return Ok(Err(KeyedError::Malformed));
+        };
+        if self.opening {
+            return Ok(Ok(()));
+        }
+        self.made.take(cells.rows.saturating_mul(text.bytes()))?;
+        let call = HostCall {
+            deadline: self.deadline,
+            limiter: &mut self.limiter,
+        };
+        let started = Instant::now();
+        let texts = texts::texts(&key.secret, &context, &text, &cells, &call);
+        self.keyed += started.elapsed();
+        self.made.columns.insert(output, Arc::new(texts?));
+        Ok(Ok(()))
     }
 
     fn ff1_encrypt(
