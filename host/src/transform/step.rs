@@ -389,6 +389,12 @@ impl Step {
             });
             return Err(invalid.into());
         }
+        if made.keys().any(|place| *place as usize >= self.plan.computed) {
+            let invalid = Invalid::from(What::MadeBeyond {
+                computed: self.plan.computed,
+            });
+            return Err(invalid.into());
+        }
         let computed = self
             .computed()
             .zip(outcome.columns)
@@ -401,12 +407,6 @@ impl Step {
                 }
             })
             .collect::<Result<Vec<_>, Invalid>>()?;
-        if !made.is_empty() {
-            return Err(Invalid::from(What::MadeBeyond {
-                computed: self.plan.computed,
-            })
-            .into());
-        }
         let kept = match outcome.dropped {
             Some(dropped) => {
                 let ids = chunk.change_ids().map_err(Failure::Chunk)?;

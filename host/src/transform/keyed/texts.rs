@@ -67,8 +67,10 @@ impl TagText {
                 to.extend_from_slice(&characters[..self.length]);
             }
             None => {
-                let digits = const_hex::Buffer::<TAG_BYTES>::new().const_format(tag);
-                to.extend_from_slice(&digits.as_bytes()[..self.length]);
+                let mut digits = [0; MOST_DIGITS];
+                // Fails for another length alone.
+                let _ = const_hex::encode_to_slice(tag, &mut digits);
+                to.extend_from_slice(&digits[..self.length]);
             }
         }
     }

@@ -196,6 +196,41 @@ fn more_than_was_planned_is_refused() {
     }
 }
 
+#[test]
+fn a_column_that_the_host_makes_is_checked_as_any_other() {
+    let bench = Bench::new(&["badguest"]);
+    let hashed = |behave: &str| TransformSpec {
+        keys: vec!["pii".to_owned()],
+        output_bytes: 1 << 20,
+        ..bad(behave)
+    };
+    // What was made last counts.
+    let chain = bench.open(&[hashed("hashed")], &[]).unwrap();
+    assert_eq!(made(&chain).len(), 64);
+    for (behave, expected) in [
+        (
+            "hashed-and-returned",
+            "column `made`: the host was asked to make it, and it came with values of its own",
+        ),
+        (
+            "hashed-short",
+            "column `made`: the host was asked to make it with 3 rows instead of 4",
+        ),
+        ("hashed-numbers", "column `made`: its buffers do not fit its type"),
+        ("hashed-null", "column `made`: it has a NULL"),
+        ("hashed-beyond", "column `made`: it has 0 offsets instead of 5"),
+        ("hashed-flood", "handed over more than its limit of 1048576 bytes"),
+    ] {
+        refused(&bench.fails(hashed(behave)), "badguest", expected);
+    }
+    // Without the key there is no column, and the empty one is none.
+    refused(
+        &bench.fails(bad("hashed")),
+        "badguest",
+        "column `made`: it has 0 offsets instead of 5",
+    );
+}
+
 /// A processor keeps the payload of such a number or does not; the sandbox has one for all.
 #[test]
 fn numbers_that_are_none_are_the_same_everywhere() {

@@ -1,7 +1,7 @@
 //! The same mask without a sandbox: the crate `sluice-mask` linked into this program, which makes one Arrow chunk of another
 //! as a chain does.
 //!
-//! What is the same: the crate's code, the batch types of its SDK, the keyed hash (the host's own), the rows that go in and the columns that come out. What a
+//! What is the same: the crate's code, the batch types of its SDK, the keyed hash (the host's own, with its texts), the rows that go in and the columns that come out. What a
 //! native mask spares itself: an instance, the copies across the boundary, the sandbox's checks of what comes back, checks
 //! for overflow and for the end of its time. Its batch is laid out by one copy of each column that it reads, because the SDK's
 //! columns own their buffers; how long that takes is told apart.
@@ -15,12 +15,12 @@ use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffe
 use arrow::datatypes::{DataType as ArrowType, Date32Type, Field, Schema};
 use serde_json::Value;
 use sluice::shape::{META_BEFORE, TableShape};
-use sluice::transform::Tagger;
+use sluice::transform::{TagText, Tagger};
 use sluice_mask::Mask;
 use sluice_plugin::testing::TestKeys;
 use sluice_plugin::{
-    Batch, BinaryView, Column, DataType, Ff1Answer, Keyed, KeyedError, OutputSource, Plan, SourceField, Table,
-    Transform,
+    Batch, BinaryView, Column, DataType, DigestText, Ff1Answer, Keyed, KeyedError, OutputSource, Plan, SourceField,
+    Table, Transform,
 };
 
 use super::table::KEY;
@@ -29,9 +29,6 @@ use super::table::KEY;
 pub(super) fn secret() -> Vec<u8> {
     format!("secret of {KEY}").into_bytes()
 }
-
-/// What stands in place of the digest of NULL.
-const NO_DIGEST: [u8; 32] = [0; 32];
 
 /// The SDK's native keys, with [`KEY`] granted, and the host's keyed hash.
 #[derive(Debug)]
@@ -45,16 +42,41 @@ impl Default for Keys {
 
 impl Keyed for Keys {
     fn hmac_sha256(&self, key: &str, context: &str, rows: u32, values: Column) -> Result<Vec<u8>, KeyedError> {
+        self.0.hmac_sha256(key, context, rows, values)
+    }
+
+    fn hash_output(
+        &self,
+        _output: usize,
+        key: &str,
+        context: &str,
+        text: &DigestText,
+        rows: u32,
+        values: Column,
+    ) -> Result<Column, KeyedError> {
+        let DigestText::Hex(digits) = text else {
+            return Err(KeyedError::Argument);
+        };
         if key != KEY {
             return Err(KeyedError::NotGranted);
         }
+        let text = TagText::hex(*digits).ok_or(KeyedError::Argument)?;
         let view = BinaryView::new(&values, rows as usize).ok_or(KeyedError::Malformed)?;
         let tagger = Tagger::of_context(&secret(), context);
-        let mut digests = Vec::with_capacity(view.len() * NO_DIGEST.len());
+        let mut texts = Vec::with_capacity(view.len() * text.bytes());
+        let mut offsets = Vec::with_capacity(view.len() + 1);
+        offsets.push(0);
         for value in view.iter() {
-            digests.extend_from_slice(&value.map_or(NO_DIGEST, |value| tagger.tag(value)));
+            if let Some(value) = value {
+                text.write(&tagger.tag(value), &mut texts);
+            }
+            offsets.push(i32::try_from(texts.len()).map_err(|_| KeyedError::Malformed)?);
         }
-        Ok(digests)
+        Ok(Column {
+            validity: values.validity,
+            offsets,
+            values: texts,
+        })
     }
 
     fn ff1_encrypt(

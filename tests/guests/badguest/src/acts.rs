@@ -2,7 +2,9 @@
 
 use std::hint::black_box;
 
-use sluice_plugin::{Batch, Column, HostKeys, Keyed};
+use sluice_plugin::{Batch, Column, DigestText, HostKeys, Keyed};
+
+use crate::{Behave, buffers};
 
 /// Executes `unreachable`.
 pub(crate) fn trap() -> ! {
@@ -96,4 +98,32 @@ pub(crate) fn keyed_flood() {
     };
     let tags = HostKeys.hmac_sha256("pii", "flood", rows as u32, nulls);
     black_box(tags.map(|tags| tags.len()).ok());
+}
+
+/// Has the host make a column, and gives what stands for it.
+pub(crate) fn hashed(behave: Behave, rows: usize) -> Column {
+    let make = |place, rows: usize, validity| {
+        let values = Column {
+            validity,
+            ..buffers::text(rows)
+        };
+        let text = DigestText::Hex(64);
+        HostKeys.hash_output(place, "pii", "", &text, rows as u32, values)
+    };
+    let made = match behave {
+        Behave::HashedShort => make(0, rows.saturating_sub(1), None),
+        Behave::HashedNull => make(0, rows, Some(vec![0; rows.div_ceil(8)])),
+        Behave::HashedBeyond => make(7, rows, None),
+        Behave::HashedFlood => loop {
+            if let Err(error) = make(0, rows, None) {
+                break Err(error);
+            }
+        },
+        Behave::Hashed => make(0, 1, None).and_then(|_| make(0, rows, None)),
+        _ => make(0, rows, None),
+    };
+    match (behave, made) {
+        (Behave::HashedAndReturned, Ok(_)) => buffers::text(rows),
+        (_, made) => made.unwrap_or_default(),
+    }
 }

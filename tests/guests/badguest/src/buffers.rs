@@ -50,6 +50,13 @@ fn made(behave: Behave, batch: &Batch, bytes: usize) -> Column {
         Behave::CountCalls => same(rows, &state::calls_before().to_string()),
         Behave::AskForKeys => same(rows, &acts::keys()),
         Behave::Leak | Behave::LeakWhole => leaked(behave, batch),
+        Behave::Hashed
+        | Behave::HashedAndReturned
+        | Behave::HashedShort
+        | Behave::HashedNumbers
+        | Behave::HashedNull
+        | Behave::HashedBeyond
+        | Behave::HashedFlood => acts::hashed(behave, rows),
         _ => text(rows),
     };
     match behave {
@@ -111,7 +118,7 @@ fn made(behave: Behave, batch: &Batch, bytes: usize) -> Column {
 }
 
 /// `abc` in every row.
-fn text(rows: usize) -> Column {
+pub(crate) fn text(rows: usize) -> Column {
     same(rows, "abc")
 }
 

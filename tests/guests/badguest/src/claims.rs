@@ -54,6 +54,13 @@ impl Behave {
             Behave::UnknownSource | Behave::ReadTwice | Behave::TooManyOutputs => {
                 (MISBEHAVIOUR, "plans_of_what_is_not_there_or_too_much_are_refused")
             }
+            Behave::Hashed
+            | Behave::HashedAndReturned
+            | Behave::HashedShort
+            | Behave::HashedNumbers
+            | Behave::HashedNull
+            | Behave::HashedBeyond
+            | Behave::HashedFlood => (MISBEHAVIOUR, "a_column_that_the_host_makes_is_checked_as_any_other"),
             Behave::PlanOfTheMoment => (MISBEHAVIOUR, "a_plan_cannot_depend_on_the_moment"),
 
             Behave::Trap

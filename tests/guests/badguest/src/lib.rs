@@ -165,6 +165,20 @@ pub enum Behave {
     CountCalls,
     /// `made` lists the keys that the host answers for, of many names that a key could have.
     AskForKeys,
+    /// Has the host make `made`, as it should be done, and once more.
+    Hashed,
+    /// Has the host make `made`, and returns values as well.
+    HashedAndReturned,
+    /// Has the host make `made` with a row too few.
+    HashedShort,
+    /// Has the host make a column of texts where `int` was announced.
+    HashedNumbers,
+    /// Has the host make a column with NULL where it was announced without.
+    HashedNull,
+    /// Has the host make a column beyond those of the plan.
+    HashedBeyond,
+    /// Has the host make one column after the other, of more bytes than may come out.
+    HashedFlood,
     /// `made` has the value of the column read inside a longer text.
     Leak,
     /// `made` is the value of the column read.

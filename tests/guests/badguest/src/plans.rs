@@ -69,7 +69,8 @@ fn made(behave: Behave) -> (DataType, bool) {
         Behave::OddValues | Behave::OffsetsOnNumbers | Behave::NullInNonNull => {
             (DataType::Int32, behave != Behave::NullInNonNull)
         }
-        Behave::WideNumbers => (DataType::Int32, true),
+        Behave::WideNumbers | Behave::HashedNumbers => (DataType::Int32, true),
+        Behave::HashedNull => (DataType::Utf8, false),
         Behave::NanPayloads => (DataType::Float64, true),
         Behave::DateBeyond => (DataType::Date, true),
         Behave::TimestampBeyond => (DataType::Timestamp, true),
