@@ -28,11 +28,6 @@ impl<'a> Cells<'a> {
         })
     }
 
-    /// The bitmap, where there is one.
-    pub(crate) fn validity(&self) -> Option<&'a [u8]> {
-        self.validity
-    }
-
     /// The bytes of a value; `None` where it is NULL.
     pub(crate) fn get(&self, row: usize) -> Option<&'a [u8]> {
         if let Some(bits) = self.validity

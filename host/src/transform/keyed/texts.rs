@@ -1,7 +1,8 @@
 //! `hash-output`: a column of keyed hashes, written as texts, that the component does not see.
 
-use arrow::array::StringArray;
-use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use std::fmt::{self, Write};
+
+use arrow::array::{StringArray, StringBuilder};
 use data_encoding::{Encoding, Specification};
 
 use super::hmac::{TAG_BYTES, Tagger};
@@ -58,20 +59,15 @@ impl TagText {
     }
 
     /// Appends the text of a digest.
-    pub fn write(&self, tag: &[u8; TAG_BYTES], to: &mut Vec<u8>) {
-        to.extend_from_slice(self.prefix.as_bytes());
+    pub fn write(&self, tag: &[u8; TAG_BYTES], to: &mut impl Write) -> fmt::Result {
         match &self.base32 {
             Some(base32) => {
                 let mut characters = [0; BASE32];
                 base32.encode_mut(tag, &mut characters);
-                to.extend_from_slice(&characters[..self.length]);
+                to.write_str(&self.prefix)?;
+                to.write_str(std::str::from_utf8(&characters[..self.length]).map_err(|_| fmt::Error)?)
             }
-            None => {
-                let mut digits = [0; MOST_DIGITS];
-                // Fails for another length alone.
-                let _ = const_hex::encode_to_slice(tag, &mut digits);
-                to.extend_from_slice(&digits[..self.length]);
-            }
+            None => to.write_str(&const_hex::Buffer::<TAG_BYTES>::new().format(tag)[..self.length]),
         }
     }
 }
@@ -84,22 +80,87 @@ pub(super) fn texts(
     cells: &Cells<'_>,
     call: &HostCall<'_>,
 ) -> wasmtime::Result<StringArray> {
+    let bytes = cells.rows.saturating_mul(text.bytes());
+    if i32::try_from(bytes).is_err() {
+        return Err(wasmtime::Error::msg("the texts of a column are longer than 2 GiB"));
+    }
     let tagger = Tagger::of_context(secret, context);
-    let mut values = Vec::with_capacity(cells.rows.saturating_mul(text.bytes()));
-    let mut offsets = Vec::with_capacity(cells.rows + 1);
-    offsets.push(0);
+    let mut texts = StringBuilder::with_capacity(cells.rows, bytes);
     for row in 0..cells.rows {
         call.look_at_row(row)?;
-        if let Some(value) = cells.get(row) {
-            text.write(&tagger.tag(value), &mut values);
+        match cells.get(row) {
+            Some(value) => {
+                text.write(&tagger.tag(value), &mut texts)?;
+                // Ends what was written.
+                texts.append_value("");
+            }
+            None => texts.append_null(),
         }
-        let end = i32::try_from(values.len());
-        offsets.push(end.map_err(|_| wasmtime::Error::msg("the texts of a column are longer than 2 GiB"))?);
     }
-    let nulls = cells
-        .validity()
-        .map(|bits| NullBuffer::new(BooleanBuffer::new(Buffer::from(bits), 0, cells.rows)));
-    let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
-    StringArray::try_new(offsets, Buffer::from_vec(values), nulls)
-        .map_err(|error| wasmtime::Error::msg(format!("the texts make no column: {error}")))
+    Ok(texts.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transform::bindings::v0_2::sluice::transform::keyed::Base32Text;
+    use crate::transform::cells::testing::texts as column;
+    use crate::transform::hostcall::testing::bounded;
+
+    fn base32(prefix: &str, length: u32) -> DigestText {
+        DigestText::Base32(Base32Text {
+            prefix: prefix.to_owned(),
+            length,
+        })
+    }
+
+    fn of(text: DigestText) -> Vec<Option<String>> {
+        let column = column(&[Some("anna"), None, Some("")]);
+        let cells = Cells::new(3, &column).unwrap();
+        let text = TagText::new(text).unwrap();
+        let texts = bounded(|call| texts(b"0123456789abcdef", "ctx", &text, &cells, call)).unwrap();
+        texts.iter().map(|text| text.map(str::to_owned)).collect()
+    }
+
+    fn texts_of(texts: &[Option<&str>]) -> Vec<Option<String>> {
+        texts.iter().map(|text| text.map(str::to_owned)).collect()
+    }
+
+    /// From Python: `hmac.new(b"0123456789abcdef", b"ctx\0anna", "sha256").hexdigest()`, and the same digest in base 32:
+    /// `"".join("0123456789abcdefghjkmnpqrstvwxyz"[n >> 5 * (50 - i) + 1 & 31] for i in range(51))`.
+    #[test]
+    fn texts_are_those_of_another_implementation() {
+        assert_eq!(
+            of(DigestText::Hex(64)),
+            texts_of(&[
+                Some("2cd9246e6a268dfafd883c0ebee20695009852d4c949a1cdf95087f876cc5e03"),
+                None,
+                Some("d511504374d9f86a3ceb702bcb8755a75ef27feb694167741e2593eb5a4cebfe"),
+            ])
+        );
+        assert_eq!(of(DigestText::Hex(5)), texts_of(&[Some("2cd92"), None, Some("d5115")]));
+        assert_eq!(
+            of(base32("é-", 51)),
+            texts_of(&[
+                Some("é-5kcj8vka4t6znzc87g7bxrg6jm09gmpms54t3kfsa23zgxpcbr1"),
+                None,
+                Some("é-tm8n0gvmv7w6mf7be0nwq1tnmxff4zzbd50pex0y4p9yppjcxfz"),
+            ])
+        );
+        assert_eq!(of(base32("", 1)), texts_of(&[Some("5"), None, Some("t")]));
+    }
+
+    #[test]
+    fn lengths_that_no_digest_has_are_refused() {
+        for text in [
+            DigestText::Hex(0),
+            DigestText::Hex(65),
+            base32("", 0),
+            base32("", 52),
+            base32(&"p".repeat(257), 16),
+        ] {
+            assert!(TagText::new(text).is_none());
+        }
+        assert_eq!(TagText::new(base32(&"p".repeat(256), 16)).unwrap().bytes(), 272);
+    }
 }
