@@ -98,6 +98,12 @@ pub(super) fn run(args: TestArgs) -> Result<(), Failure> {
         say!("{}  sha256 {}…  seed {seed}", component.shown, &component.sha256[..16]);
     }
     let bench = Workbench::new(component)?;
+    if !args.json && bench.opens_slowly() {
+        complain!(
+            "compiling {} for this machine (10 to 20 s in a release build, once; its code is kept)",
+            bench.component.shown
+        );
+    }
     let mut tally = Tally::default();
     if fixtures.is_empty() || args.config.is_some() {
         if !args.json && fixtures.is_empty() {
