@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::checkpoint::CheckpointError;
 use crate::config::{ConfigError, Settings};
-use crate::error::{Classify, ErrorKind, chain};
+use crate::error::{Classify, ErrorKind};
 use crate::facts::FactsTable;
 use crate::identity::{CaptureInstance, host_id};
 use crate::lake::LakeError;
@@ -234,7 +234,7 @@ async fn run_and_report(
             let event = Event::Failed {
                 capture_instance: name.clone(),
                 kind: error.kind(),
-                error: chain(&error),
+                error: error.told(),
                 on_disk: error.is_on_disk(),
             };
             (StreamStatus::Failed(Arc::new(error)), event)

@@ -104,9 +104,14 @@ async fn whatever_a_component_does_wrong_nothing_of_its_batch_is_written() {
             "short-column",
             "",
             plain,
-            "column `made`: it has 5 offsets instead of 6",
+            "column `made`: it has 4 values instead of 5, one a row (offsets: 5)",
         ),
-        ("long-column", "", plain, "column `made`: it has 7 offsets instead of 6"),
+        (
+            "long-column",
+            "",
+            plain,
+            "column `made`: it has 6 values instead of 5, one a row (offsets: 7)",
+        ),
         (
             "odd-values",
             "",
@@ -124,7 +129,7 @@ async fn whatever_a_component_does_wrong_nothing_of_its_batch_is_written() {
         ("offset-negative", "", plain, "its offsets do not rise"),
         ("offsets-not-from-zero", "", plain, "its offsets do not rise"),
         ("values-uncovered", "", plain, "its offsets do not rise"),
-        ("no-offsets", "", plain, "it has 0 offsets instead of 6"),
+        ("no-offsets", "", plain, "it has no offsets instead of 6"),
         ("invalid-utf8", "", plain, "column `made`: its text is not valid UTF-8"),
         (
             "split-character",

@@ -389,7 +389,12 @@ async fn a_batch_that_a_component_trapped_on_is_planned_anew_and_its_neighbour_d
     };
     insert(&server, 1..=3).await;
     let run = project.once();
-    stopped(&run, 6, &["the component trapped"]);
+    let told = [
+        "the component trapped",
+        "mostly a panic",
+        "SLUICE_LOG=sluice::guest=debug",
+    ];
+    stopped(&run, 6, &told);
     assert_eq!(run.table("dbo_beside")["rows"], 1);
     assert_eq!(bronze(&project), [], "nothing of the batch is written");
     project.edit(TRAPS, WORKS);

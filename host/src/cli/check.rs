@@ -9,7 +9,7 @@ use super::run::worst;
 use super::{ConfigArgs, Failure, grants};
 use crate::clock::{Clock, Zone};
 use crate::config::{Encrypt, OnDataLoss, Origin, OwnershipSettings, Settings, TableSettings, Trigger};
-use crate::error::{Classify, ErrorKind, chain};
+use crate::error::{Classify, ErrorKind};
 use crate::fanout::{engine, key_ring};
 use crate::lake::delta_type;
 use crate::source::{
@@ -68,7 +68,7 @@ pub(super) async fn run(args: CheckArgs) -> Result<(), Failure> {
                     "type": "checked", "capture_instance": table.capture_instance, "ready": error.is_none(),
                     "state": state, "transform": ready.map(|(_, opened, _)| opened.provenance()),
                     "columns": ready.map(|(_, opened, _)| json_columns(opened)),
-                    "kind": error.map(Classify::kind), "error": error.map(|error| chain(error)),
+                    "kind": error.map(Classify::kind), "error": error.map(StreamError::told),
                 })
             );
         }
@@ -77,7 +77,7 @@ pub(super) async fn run(args: CheckArgs) -> Result<(), Failure> {
             Ok(_) => {}
             Err(error) => {
                 if !json {
-                    say!("  error: {}", chain(&error));
+                    say!("  error: {}", error.told());
                 }
                 lacks_grants |= matches!(&error, StreamError::Source(error) if matches!(
                     **error,

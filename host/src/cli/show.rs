@@ -120,8 +120,9 @@ fn plain(event: &Event) -> Option<String> {
             ..
         } => {
             format!(
-                "{capture_instance}: batch {batch_id}{}: {rows} rows{} up to {end_lsn} ({end_commit_ts}){} in {duration_ms} ms",
+                "{capture_instance}: batch {batch_id}{}: {}{} up to {end_lsn} ({end_commit_ts}){} in {duration_ms} ms",
                 if *replayed { " (replayed)" } else { "" },
+                counted(*rows, "row", "rows"),
                 into_quarantine(*quarantined),
                 delta_version
                     .map(|version| format!(", Delta version {version},"))
@@ -245,16 +246,22 @@ fn codes(codes: &BTreeMap<String, u64>) -> String {
     told.join(", ")
 }
 
+/// `1 row`, `2 rows`.
+fn counted(number: u64, one: &str, more: &str) -> String {
+    let what = if number == 1 { one } else { more };
+    format!("{number} {what}")
+}
+
 fn summary_line(summary: &TableSummary) -> String {
     format!(
-        "{}: {} rows ({} inserts, {} updates, {} deletes){} in {} batches, up to {}, complete until {}{}",
+        "{}: {} ({}, {}, {}){} in {}, up to {}, complete until {}{}",
         summary.capture_instance,
-        summary.rows,
-        summary.inserts,
-        summary.updates,
-        summary.deletes,
+        counted(summary.rows, "row", "rows"),
+        counted(summary.inserts, "insert", "inserts"),
+        counted(summary.updates, "update", "updates"),
+        counted(summary.deletes, "delete", "deletes"),
         into_quarantine(summary.quarantined),
-        summary.batches,
+        counted(summary.batches, "batch", "batches"),
         summary
             .end_lsn
             .map_or_else(|| "the beginning".to_owned(), |lsn| lsn.to_string()),
@@ -431,6 +438,15 @@ mod tests {
         );
         let many: BTreeMap<String, u64> = (0..10).map(|code| (format!("c{code}"), 1)).collect();
         assert!(codes(&many).ends_with("1 c7, 2 more codes"), "{}", codes(&many));
+    }
+
+    #[test]
+    fn one_is_told_as_one() {
+        let mut summary = TableSummary::new(CaptureInstance("dbo_t".to_owned()), "t".into(), Vec::new());
+        (summary.rows, summary.inserts, summary.batches) = (1, 1, 1);
+        let line = summary_line(&summary);
+        let start = "dbo_t: 1 row (1 insert, 0 updates, 0 deletes) in 1 batch, up to the beginning";
+        assert!(line.starts_with(start), "{line}");
     }
 
     #[test]

@@ -15,6 +15,9 @@ use crate::transform::{
     TransformSpec, WITHHELD_CODE, read_component,
 };
 
+/// A component of as many bytes has a language runtime inside, and is compiled for many seconds.
+const LARGE: usize = 4 << 20;
+
 /// A component's file, read once: everything that is said of it is said of these bytes.
 #[derive(Clone)]
 pub(crate) struct Component {
@@ -146,6 +149,11 @@ impl Workbench {
             engine,
             dir,
         })
+    }
+
+    /// Whether to open it takes many seconds, because it is large and has to be compiled.
+    pub(crate) fn opens_slowly(&self) -> bool {
+        self.component.bytes.len() >= LARGE && !self.engine.keeps(&self.component.sha256)
     }
 
     /// Opens the component for a table.

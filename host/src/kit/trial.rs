@@ -26,6 +26,8 @@ pub(crate) struct Check {
     pub(crate) verdict: Verdict,
     /// Where it failed: the last lines of what the component said in it.
     pub(crate) said: Vec<String>,
+    /// Whether it was tried on made-up rows, which the seed makes again.
+    pub(crate) made_up: bool,
 }
 
 /// What came of it.
@@ -45,7 +47,14 @@ impl Check {
             what: what.into(),
             verdict,
             said: Vec::new(),
+            made_up: false,
         }
+    }
+
+    /// The same, tried on made-up rows.
+    pub(crate) fn on_made_up_rows(mut self) -> Check {
+        self.made_up = true;
+        self
     }
 
     /// The same, with what the component said in it.

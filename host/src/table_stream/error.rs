@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::checkpoint::{CheckpointError, StateError};
-use crate::error::{Classify, ErrorKind};
+use crate::error::{Classify, ErrorKind, chain};
 use crate::identity::{AppId, BatchId};
 use crate::lake::LakeError;
 use crate::lsn::Lsn;
@@ -188,6 +188,19 @@ impl Classify for StreamError {
 }
 
 impl StreamError {
+    /// What a person is told of it: what happened, and of a component that failed also where to look.
+    pub(crate) fn told(&self) -> String {
+        let text = chain(self);
+        let hint = match self {
+            StreamError::Transform(error) => error.hint(),
+            _ => None,
+        };
+        match hint {
+            Some(hint) => format!("{text}. {hint}"),
+            None => text,
+        }
+    }
+
     /// Changes were lost before they were read: a person decides how to go on.
     pub fn is_data_loss(&self) -> bool {
         self.kind() == ErrorKind::DataLoss

@@ -58,7 +58,7 @@ pub enum What {
         got: usize,
     },
     /// Too few or too many offsets.
-    #[error("it has {got} offsets instead of {expected}")]
+    #[error("{}", values_by_offsets(*got, *expected))]
     OffsetsLength {
         /// Rows and one.
         expected: usize,
@@ -119,11 +119,19 @@ pub enum What {
     },
     /// A reject of a row that is not there.
     /// Its number is not shown: a component that mixes up row and value would show a value.
-    #[error("it rejects a row beyond the batch's {rows}")]
+    #[error("it rejects a row beyond the batch's {rows} (rows count from 0)")]
     RejectRow {
         /// Rows of the batch.
         rows: usize,
     },
+}
+
+/// A person counts values, one a row. There is one offset more.
+fn values_by_offsets(got: usize, expected: usize) -> String {
+    match (got.checked_sub(1), expected.saturating_sub(1)) {
+        (Some(values), rows) => format!("it has {values} values instead of {rows}, one a row (offsets: {got})"),
+        (None, _) => format!("it has no offsets instead of {expected}, one more than rows"),
+    }
 }
 
 impl Invalid {
@@ -281,6 +289,17 @@ mod tests {
                 kept.rows.iter().collect()
             })
         })
+    }
+
+    #[test]
+    fn a_column_that_is_too_short_is_told_in_values() {
+        for (got, expected) in [
+            (4, "it has 3 values instead of 4, one a row (offsets: 4)"),
+            (1, "it has 0 values instead of 4, one a row (offsets: 1)"),
+            (0, "it has no offsets instead of 5, one more than rows"),
+        ] {
+            assert_eq!(What::OffsetsLength { expected: 5, got }.to_string(), expected);
+        }
     }
 
     #[test]

@@ -202,6 +202,12 @@ impl Engine {
         Ok(Taken::new(plugin, found.file, found.sighting))
     }
 
+    /// Whether the cache has the code of the component with this digest, so that it is not compiled.
+    pub(crate) fn keeps(&self, sha256: &str) -> bool {
+        let cache = self.cache.get_or_init(|| Cache::open(&self.cache_settings));
+        cache.as_ref().is_some_and(|cache| cache.has(&self.wasmtime, sha256))
+    }
+
     fn compiled(&self, found: &Found, sha256: String) -> Result<Arc<Compiled>, PluginError> {
         let slot = {
             let mut slots = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);

@@ -10,6 +10,13 @@ use super::lookup::LookupFileError;
 use super::plan::PlanFault;
 use crate::error::{Classify, ErrorKind};
 
+const MOSTLY_A_PANIC: &str = "a trap is mostly a panic of the component";
+/// With `on_error = "quarantine"` the rows would have been put aside already.
+const ON_A_ROW: &str = "nothing of the batch was written. `sluice plugin test` looks for such rows among made-up ones, and \
+                        `SLUICE_LOG=sluice::guest=debug sluice run --once` logs the component's own words (which may hold \
+                        values); with `on_error = \"quarantine\"` beside `plugin`, such rows are put aside";
+const BEFORE_ROWS: &str = "`SLUICE_LOG=sluice::guest=debug sluice check` logs the component's own words";
+
 /// A chain that could not be opened, or a chunk that it did not accept. Nothing of such a chunk comes out.
 #[derive(Debug, thiserror::Error)]
 pub enum TransformError {
@@ -336,7 +343,29 @@ pub enum TableFault {
     },
 }
 
+impl TransformError {
+    /// For a person whose table stops at it: where to look, and what to do. The message says what happened.
+    pub(crate) fn hint(&self) -> Option<String> {
+        match self {
+            TransformError::Refused { fault, .. } => fault.hint(),
+            _ => None,
+        }
+    }
+}
+
 impl Fault {
+    /// Where a component did not say itself, in words that may be shown, what is wrong.
+    fn hint(&self) -> Option<String> {
+        match self {
+            Fault::Trap(_) => Some(format!("{MOSTLY_A_PANIC}. {ON_A_ROW}")),
+            Fault::Failed { .. } => Some(ON_A_ROW.to_owned()),
+            Fault::Opening(fault) if matches!(**fault, Fault::Trap(_)) => {
+                Some(format!("{MOSTLY_A_PANIC}, here before a row was read. {BEFORE_ROWS}"))
+            }
+            _ => None,
+        }
+    }
+
     /// Whether the same chunk may fare better on another instance. A deadline depends on the machine's mood and is never
     /// tried again; a reject or a refusal is an answer, not a failure.
     pub(crate) fn condemns_instance(&self) -> bool {
@@ -474,6 +503,45 @@ fn place_of(column: Option<&str>, at: Option<&RowAt>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn hint(fault: Fault) -> Option<String> {
+        let place = Place {
+            table: "dbo_t".into(),
+            step: 1,
+            plugin: "mine".into(),
+        };
+        TransformError::Refused { place, fault }.hint()
+    }
+
+    #[test]
+    fn a_table_that_stops_says_where_to_look() {
+        let trap = || Fault::Trap("unreachable".into());
+        let failed = |code: &str| Fault::Failed {
+            code: code.into(),
+            column: None,
+            at: None,
+        };
+        for fault in [trap(), failed("exception-key-error"), failed("apply-error")] {
+            let panics = matches!(fault, Fault::Trap(_));
+            let hint = hint(fault).unwrap();
+            for words in [
+                "sluice plugin test",
+                "SLUICE_LOG=sluice::guest=debug sluice run --once",
+                "on_error = \"quarantine\"",
+            ] {
+                assert!(hint.contains(words), "{hint}");
+            }
+            assert_eq!(hint.contains("panic"), panics, "{hint}");
+        }
+        // No row is to be put aside.
+        let opening = hint(Fault::Opening(Box::new(trap()))).unwrap();
+        assert!(
+            opening.contains("panic") && opening.contains("sluice check"),
+            "{opening}"
+        );
+        assert!(!opening.contains("on_error"), "{opening}");
+        assert_eq!(hint(Fault::Stack), None);
+    }
 
     #[test]
     fn only_failures_that_another_instance_could_be_spared_are_tried_again() {

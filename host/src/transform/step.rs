@@ -118,6 +118,7 @@ impl Step {
             place: place.clone(),
             fault,
         };
+        let opening = |fault| refused(Fault::Opening(Box::new(fault)));
         let grants = Grants::new(spec, ring, engine.lookups()).map_err(&config_fault)?;
         let plugin = engine
             .plugin(&spec.plugin, spec.sha256.as_deref())
@@ -147,10 +148,10 @@ impl Step {
         };
         let limits = spec.limits();
         let mut instance =
-            Instance::start(&plugin.compiled, limits, Arc::clone(&grants), Arc::clone(&label)).map_err(&refused)?;
+            Instance::start(&plugin.compiled, limits, Arc::clone(&grants), Arc::clone(&label)).map_err(&opening)?;
         let wire_plan = instance
             .open(table.lend(&fields(&inputs)), &config)
-            .map_err(&refused)?
+            .map_err(&opening)?
             .map_err(|error| open_fault(error, &inputs, &grants.versions()))
             .map_err(|fault| config_fault(misplaced(fault, &inputs, &spec.config)))?;
         drop(instance);

@@ -268,7 +268,13 @@ fn serve(stream: TcpStream, shared: Arc<Shared>, id: u64) {
 }
 
 fn bind(listen: &str) -> io::Result<TcpListener> {
-    let named = |error: io::Error| io::Error::new(error.kind(), format!("cannot listen on {listen}: {error}"));
+    let named = |error: io::Error| {
+        let hint = match error.kind() {
+            io::ErrorKind::AddrInUse => "; --listen ADDRESS:PORT takes another, port 0 any free one",
+            _ => "",
+        };
+        io::Error::new(error.kind(), format!("cannot listen on {listen}: {error}{hint}"))
+    };
     let addresses: Vec<SocketAddr> = listen.to_socket_addrs().map_err(named)?.collect();
     TcpListener::bind(addresses.as_slice()).map_err(named)
 }

@@ -104,6 +104,11 @@ impl Cache {
         }
     }
 
+    /// Whether there is an entry for `sha256`. Only to read it shows whether it is good.
+    pub(crate) fn has(&self, engine: &wasmtime::Engine, sha256: &str) -> bool {
+        self.path(&entry_name(engine, sha256)).is_file()
+    }
+
     /// The compiled component, from the cache or else from the compiler and then into the cache. `sha256` is the digest of
     /// `bytes`.
     ///

@@ -44,7 +44,8 @@ export function applyTransform({ transform, table, plan }, rows, operations, raw
     }
     let values = Array.isArray(answer[name]) ? answer[name] : Array.from(answer[name]);
     if (values.length !== rows) {
-      throw new ApplyError('wrong-length', `${values.length} values for ${rows} rows`, { column: name });
+      const counted = (count, what) => `${count} ${what}${count === 1 ? '' : 's'}`;
+      throw new ApplyError('wrong-length', `${counted(values.length, 'value')} for ${counted(rows, 'row')}`, { column: name });
     }
     if (!what.nullable) values = withoutNull(batch, name, what.dataType, values);
     return encode(what.dataType, values, name);

@@ -57,7 +57,8 @@ def apply_transform(
     for name, what in computed:
         values = columns.listed(answer[name], name)
         if len(values) != rows:
-            raise ApplyError("wrong-length", f"{len(values)} values for {rows} rows", column=name)
+            came = f"{len(values)} value{'' if len(values) == 1 else 's'}"
+            raise ApplyError("wrong-length", f"{came} for {rows} row{'' if rows == 1 else 's'}", column=name)
         if not what.nullable:
             values = _without_null(batch, name, what.data_type.name, values)
         out.append(columns.encode(what.data_type, values, name))

@@ -219,6 +219,7 @@ fn what_stops_it_from_starting_is_said() {
     assert!(!output.status.success());
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(error.contains("cannot listen on 127.0.0.1:"), "{error}");
+    assert!(error.contains("--listen"), "{error}");
 
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("bad.sql");
