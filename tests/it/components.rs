@@ -431,7 +431,7 @@ async fn well_behaved_components_work_and_are_in_the_provenance() {
         .map(|byte| format!("{byte:02x}"))
         .collect();
     assert_eq!(metadata["transform"][0]["sha256"], digest.as_str());
-    assert_eq!(metadata["transform"][0]["wit"], "0.2.0");
+    assert_eq!(metadata["transform"][0]["wit"], "0.3.0");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,6 @@
 //! The columns of variable width that functions of the host take and give.
 
-use super::bindings::v0_2::sluice::transform::types::ColumnResult;
+use super::bindings::v0_3::sluice::transform::types::ColumnResult;
 
 /// The values of a `utf8` or `binary` column whose layout was checked.
 pub(crate) struct Cells<'a> {

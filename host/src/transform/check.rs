@@ -5,7 +5,7 @@ use std::fmt;
 
 use arrow::buffer::{BooleanBuffer, Buffer};
 
-use super::bindings::v0_2::exports::sluice::transform::transform as wit;
+use super::bindings::v0_3::exports::sluice::transform::transform as wit;
 
 /// What stands in messages for a code that does not follow the rules.
 pub(crate) const INVALID_CODE: &str = "invalid-code";

@@ -13,8 +13,8 @@ use arrow::datatypes::{
     Int32Type, Int64Type, TimeUnit, TimestampMicrosecondType,
 };
 
-use super::bindings::v0_2::exports::sluice::transform::transform as wit;
-use super::bindings::v0_2::sluice::transform::types;
+use super::bindings::v0_3::exports::sluice::transform::transform as wit;
+use super::bindings::v0_3::sluice::transform::types;
 use super::check::{Invalid, What};
 
 #[cfg(target_endian = "big")]

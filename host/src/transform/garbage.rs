@@ -4,7 +4,7 @@
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::bindings::v0_2::exports::sluice::transform::transform as wit;
+use super::bindings::v0_3::exports::sluice::transform::transform as wit;
 use super::check;
 
 const CASES: u64 = 30_000;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, FieldRef, Schema};
 
-pub use super::bindings::v0_2::exports::sluice::transform::transform as wit;
-pub use super::bindings::v0_2::sluice::transform::types::DecimalType;
+pub use super::bindings::v0_3::exports::sluice::transform::transform as wit;
+pub use super::bindings::v0_3::sluice::transform::types::DecimalType;
 use super::check::{self, Invalid, What};
 use super::chunk::Chunk;
 use super::columns;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, PoisonError};
 
-use super::bindings::v0_2::sluice::transform::log::{Host, Level};
+use super::bindings::v0_3::sluice::transform::log::{Host, Level};
 use super::sandbox::HostState;
 
 /// Messages that one call may leave; the rest is dropped.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::bindings::v0_2::exports::sluice::transform::transform as wit;
+use super::bindings::v0_3::exports::sluice::transform::transform as wit;
 use super::error::{ConfigFault, meant};
 use super::plan::{Input, one_line};
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use arrow::datatypes::DataType;
 
-use super::bindings::v0_2::exports::sluice::transform::transform as wit;
+use super::bindings::v0_3::exports::sluice::transform::transform as wit;
 use super::columns::arrow_type;
 use crate::shape::{META_AFTER, META_BEFORE};
 
@@ -454,7 +454,7 @@ mod tests {
 
     #[test]
     fn plans_that_do_not_hold_together_are_refused() {
-        use crate::transform::bindings::v0_2::sluice::transform::types::{
+        use crate::transform::bindings::v0_3::sluice::transform::types::{
             self,
             DataType::{Decimal, Utf8},
         };

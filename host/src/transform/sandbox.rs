@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use arrow::array::ArrayRef;
 use wasmtime::{Store, Trap, UpdateDeadline};
 
-use super::bindings::v0_2::exports::sluice::transform::transform as wit;
-use super::bindings::v0_2::sluice::transform::types;
+use super::bindings::v0_3::exports::sluice::transform::transform as wit;
+use super::bindings::v0_3::sluice::transform::types;
 use super::component::Compiled;
 use super::contract::Guest;
 use super::engine::TICK;
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn until_apply_the_host_answers_for_no_row() {
-        use crate::transform::bindings::v0_2::sluice::transform::{keyed, lookup};
+        use crate::transform::bindings::v0_3::sluice::transform::{keyed, lookup};
         use crate::transform::cells::testing::{column, texts};
 
         let dir = tempfile::tempdir().unwrap();

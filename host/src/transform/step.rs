@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use arrow::array::{ArrayRef, new_empty_array};
 
-use super::bindings::v0_2::exports::sluice::transform::transform as wit;
-use super::bindings::v0_2::sluice::transform::types;
+use super::bindings::v0_3::exports::sluice::transform::transform as wit;
+use super::bindings::v0_3::sluice::transform::types;
 use super::check::{self, Invalid, Kept, Reject, What};
 use super::chunk::Chunk;
 use super::columns::{self, WireColumn};

@@ -6,11 +6,11 @@ use crate::error::BuildError;
 use crate::run::write;
 
 /// The version of the contract that the templates in Python and JavaScript are written for.
-pub(crate) const VERSION: &str = "0.2.0";
+pub(crate) const VERSION: &str = "0.3.0";
 const FILES: [(&str, &str); 3] = [
-    ("types.wit", include_str!("../../../wit/0.2.0/types.wit")),
-    ("host.wit", include_str!("../../../wit/0.2.0/host.wit")),
-    ("transform.wit", include_str!("../../../wit/0.2.0/transform.wit")),
+    ("types.wit", include_str!("../../../wit/0.3.0/types.wit")),
+    ("host.wit", include_str!("../../../wit/0.3.0/host.wit")),
+    ("transform.wit", include_str!("../../../wit/0.3.0/transform.wit")),
 ];
 
 /// Writes the contract under the target folder and returns the folder that it is in.

@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use sluice_component_build::{BuildError, BuiltProject, Language, build_project, plugin_info};
 use wasmparser::{CanonicalFunction, CanonicalOption, Parser, Payload, Validator, WasmFeatures};
 
-const TRANSFORM: &str = "sluice:transform/transform@0.2.0";
+const TRANSFORM: &str = "sluice:transform/transform@0.3.0";
 
 /// A folder of this test alone, removed with it.
 struct Scratch(PathBuf);
@@ -201,7 +201,7 @@ fn a_project_in_python_becomes_a_component_that_imports_the_host_and_wasi() {
             "{import}"
         );
     }
-    assert!(imports.iter().any(|import| import == "sluice:transform/keyed@0.2.0"));
+    assert!(imports.iter().any(|import| import == "sluice:transform/keyed@0.3.0"));
     assert!(
         !dir.join("__pycache__").exists(),
         "the build left something in the project"
@@ -247,7 +247,7 @@ fn a_project_in_javascript_becomes_a_component_that_imports_the_host_alone() {
     for import in &imports {
         assert!(import.starts_with("sluice:transform/"), "{import}");
     }
-    assert!(imports.iter().any(|import| import == "sluice:transform/keyed@0.2.0"));
+    assert!(imports.iter().any(|import| import == "sluice:transform/keyed@0.3.0"));
 
     // What only Node has is an error of the build and not of a table's run.
     std::fs::write(dir.join("transform.js"), "import 'node:fs';\nexport default class {}\n").unwrap();

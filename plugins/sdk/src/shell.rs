@@ -11,7 +11,7 @@ use crate::{
 mod bindings {
     #![allow(missing_docs, clippy::all)]
     wit_bindgen::generate!({
-        path: "../../wit/0.2.0",
+        path: "../../wit/0.3.0",
         world: "plugin",
         pub_export_macro: true,
         export_macro_name: "export_component",

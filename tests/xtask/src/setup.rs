@@ -20,10 +20,16 @@ struct Package {
     only_tests: bool,
 }
 
-const PACKAGES: [Package; 7] = [
+const PACKAGES: [Package; 8] = [
     Package {
         name: "gcc",
         probe: ("cc", &["--version"]),
+        only_tests: false,
+    },
+    // jemalloc is built with it.
+    Package {
+        name: "make",
+        probe: ("make", &["--version"]),
         only_tests: false,
     },
     Package {

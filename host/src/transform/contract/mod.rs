@@ -1,13 +1,15 @@
 //! Components of every version of the contract behind one pair of types. Each is called through the bindings of its own
 //! version, and what comes back is of the newest.
 
+mod converted;
 mod v0_1;
+mod v0_2;
 
 use wasmtime::Store;
 use wasmtime::component::{Component, HasSelf, Linker};
 
-use super::bindings::v0_2::exports::sluice::transform::transform as wit;
-use super::bindings::{self, V0_1};
+use super::bindings::v0_3::exports::sluice::transform::transform as wit;
+use super::bindings::{self, V0_1, V0_2};
 use super::sandbox::HostState;
 use super::wasi;
 
@@ -15,12 +17,14 @@ use super::wasi;
 pub(crate) enum Linked {
     V0_1(bindings::v0_1::PluginPre<HostState>),
     V0_2(bindings::v0_2::PluginPre<HostState>),
+    V0_3(bindings::v0_3::PluginPre<HostState>),
 }
 
 /// A live component.
 pub(crate) enum Guest {
     V0_1(bindings::v0_1::Plugin),
     V0_2(bindings::v0_2::Plugin),
+    V0_3(bindings::v0_3::Plugin),
 }
 
 impl Linked {
@@ -33,11 +37,13 @@ impl Linked {
         let mut linker = Linker::<HostState>::new(component.engine());
         bindings::v0_1::Plugin::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
         bindings::v0_2::Plugin::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
+        bindings::v0_3::Plugin::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
         wasi::add_to_linker(&mut linker, component)?;
         let pre = linker.instantiate_pre(component)?;
         Ok(match version {
             V0_1 => Linked::V0_1(bindings::v0_1::PluginPre::new(pre)?),
-            _ => Linked::V0_2(bindings::v0_2::PluginPre::new(pre)?),
+            V0_2 => Linked::V0_2(bindings::v0_2::PluginPre::new(pre)?),
+            _ => Linked::V0_3(bindings::v0_3::PluginPre::new(pre)?),
         })
     }
 
@@ -45,6 +51,7 @@ impl Linked {
         match self {
             Linked::V0_1(pre) => pre.engine(),
             Linked::V0_2(pre) => pre.engine(),
+            Linked::V0_3(pre) => pre.engine(),
         }
     }
 
@@ -60,6 +67,10 @@ impl Linked {
                 let instance = pre.instance_pre().instantiate(&mut *store)?;
                 bindings::v0_2::Plugin::new(store, &instance).map(Guest::V0_2)
             }
+            Linked::V0_3(pre) => {
+                let instance = pre.instance_pre().instantiate(&mut *store)?;
+                bindings::v0_3::Plugin::new(store, &instance).map(Guest::V0_3)
+            }
         })
     }
 }
@@ -74,7 +85,8 @@ impl Guest {
     ) -> wasmtime::Result<Result<wit::Plan, wit::OpenError>> {
         match self {
             Guest::V0_1(plugin) => v0_1::open(plugin, store, table, config),
-            Guest::V0_2(plugin) => plugin.sluice_transform_transform().call_open(store, table, config),
+            Guest::V0_2(plugin) => v0_2::open(plugin, store, table, config),
+            Guest::V0_3(plugin) => plugin.sluice_transform_transform().call_open(store, table, config),
         }
     }
 
@@ -86,7 +98,8 @@ impl Guest {
     ) -> wasmtime::Result<Result<wit::Outcome, wit::ApplyError>> {
         match self {
             Guest::V0_1(plugin) => v0_1::apply(plugin, store, batch),
-            Guest::V0_2(plugin) => plugin.sluice_transform_transform().call_apply(store, batch),
+            Guest::V0_2(plugin) => v0_2::apply(plugin, store, batch),
+            Guest::V0_3(plugin) => plugin.sluice_transform_transform().call_apply(store, batch),
         }
     }
 }

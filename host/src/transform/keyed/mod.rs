@@ -15,7 +15,7 @@ pub use texts::TagText;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::bindings::v0_2::sluice::transform::keyed::{Column, DigestText, Ff1Answer, Host, KeyedError};
+use super::bindings::v0_3::sluice::transform::keyed::{Column, DigestText, Ff1Answer, Host, KeyedError};
 use super::cells::Cells;
 use super::hostcall::HostCall;
 use super::sandbox::HostState;

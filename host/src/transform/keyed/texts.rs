@@ -6,7 +6,7 @@ use arrow::array::{StringArray, StringBuilder};
 use data_encoding::{Encoding, Specification};
 
 use super::hmac::{TAG_BYTES, Tagger};
-use crate::transform::bindings::v0_2::sluice::transform::keyed::DigestText;
+use crate::transform::bindings::v0_3::sluice::transform::keyed::DigestText;
 use crate::transform::cells::Cells;
 use crate::transform::hostcall::HostCall;
 
@@ -103,7 +103,7 @@ pub(super) fn texts(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transform::bindings::v0_2::sluice::transform::keyed::Base32Text;
+    use crate::transform::bindings::v0_3::sluice::transform::keyed::Base32Text;
     use crate::transform::cells::testing::texts as column;
     use crate::transform::hostcall::testing::bounded;
 

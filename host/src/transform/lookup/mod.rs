@@ -8,7 +8,7 @@ pub use files::Lookups;
 pub(crate) use table::LookupTable;
 pub use table::{LookupFault, LookupFileError};
 
-use super::bindings::v0_2::sluice::transform::lookup::{Column, Host, LookupError};
+use super::bindings::v0_3::sluice::transform::lookup::{Column, Host, LookupError};
 use super::cells::{Cells, TextColumn};
 use super::hostcall::HostCall;
 use super::sandbox::HostState;

@@ -59,12 +59,12 @@ fn foreign_components_are_refused_by_name() {
         (
             "unknown-import",
             "unknown-import.wasm: the component imports `test:unknown/secrets`, which sluice does not offer; it may import \
-             `sluice:transform/log@0.2.0`, `sluice:transform/keyed@0.2.0`, `sluice:transform/lookup@0.2.0`, \
+             `sluice:transform/log@0.3.0`, `sluice:transform/keyed@0.3.0`, `sluice:transform/lookup@0.3.0`, \
              `sluice:transform/log@0.1.0`, `sluice:transform/keyed@0.1.0`",
         ),
         (
             "not-a-plugin",
-            "not-a-plugin.wasm: the component does not export `sluice:transform/transform@0.2.0`, so it is no sluice \
+            "not-a-plugin.wasm: the component does not export `sluice:transform/transform@0.3.0`, so it is no sluice \
              transform",
         ),
     ] {
@@ -85,7 +85,7 @@ fn another_version_of_the_contract_is_refused_by_name() {
     assert!(
         error
             .to_string()
-            .contains("the component is written for sluice:transform@9.1.0, and this sluice knows 0.2.0, 0.1.0"),
+            .contains("the component is written for sluice:transform@9.1.0, and this sluice knows 0.3.0, 0.2.0, 0.1.0"),
         "{error}"
     );
     assert_eq!(error.kind(), ErrorKind::ComponentRefused);

@@ -45,6 +45,18 @@ fn components_of_two_versions_work_in_one_chain() {
 }
 
 #[test]
+fn every_version_of_the_contract_has_a_component_that_works() {
+    let bench = Bench::new(&["v0-1", "asker", "badguest"]);
+    let chain = bench.open(&[old(""), new(), bad("well")], &[]).unwrap();
+    let versions: Vec<&str> = chain.provenance().iter().map(|step| step.wit.as_str()).collect();
+    assert_eq!(versions, ["0.1.0", "0.2.0", "0.3.0"]);
+    let mut known = crate::transform::bindings::VERSIONS;
+    known.reverse();
+    assert_eq!(versions, known);
+    assert_eq!(chain.apply(&four()).unwrap().batch.num_rows(), 4);
+}
+
+#[test]
 fn keys_are_told_column_by_column_where_the_component_names_them() {
     let bench = Bench::new(&["v0-1", "asker"]);
     let chain = bench.open(&[old(""), new()], &[]).unwrap();

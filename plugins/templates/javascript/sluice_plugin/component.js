@@ -1,8 +1,8 @@
 // The component's outside: between the bindings of the boundary and `shell.js`. Only `sluice plugin build` uses it: the modules
 // `sluice:…` exist in a component alone.
-import * as keyed from 'sluice:transform/keyed@0.2.0';
-import { log as hostLog } from 'sluice:transform/log@0.2.0';
-import * as lookup from 'sluice:transform/lookup@0.2.0';
+import * as keyed from 'sluice:transform/keyed@0.3.0';
+import { log as hostLog } from 'sluice:transform/log@0.3.0';
+import * as lookup from 'sluice:transform/lookup@0.3.0';
 
 import { RawColumn } from './columns.js';
 import { ApplyError, Missing, OpenError, Unlisted, Unsupported } from './errors.js';

@@ -14,7 +14,7 @@ const COPIES: [(&str, &str); 2] = [
 
 /// Writes both into a plugin directory, as core modules with the contract's metadata.
 pub(super) fn write(dir: &Path) -> Result<()> {
-    let contract = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit/0.2.0");
+    let contract = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit/0.3.0");
     let mut resolve = Resolve::default();
     let (package, _) = resolve
         .push_dir(&contract)

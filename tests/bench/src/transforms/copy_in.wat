@@ -12,9 +12,9 @@
   (data (i32.const 512) "\00\00\00\00" "\00\00\00\00\00\00\00\00" "\58\02\00\00\03\00\00\00")
   (data (i32.const 600) "\bc\02\00\00\05\00\00\00" "\c1\02\00\00\05\00\00\00" "\c6\02\00\00\0a\00\00\00")
   (data (i32.const 700) "email" "phone" "birth_date")
-  (func (export "sluice:transform/transform@0.2.0#open")
+  (func (export "sluice:transform/transform@0.3.0#open")
     (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32)
     (i32.const 512))
   ;; An outcome without columns, drops and rejects.
-  (func (export "sluice:transform/transform@0.2.0#apply") (param i32 i32 i32 i32 i32) (result i32)
+  (func (export "sluice:transform/transform@0.3.0#apply") (param i32 i32 i32 i32 i32) (result i32)
     (i32.const 1024)))

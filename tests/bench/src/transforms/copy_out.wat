@@ -17,7 +17,7 @@
     "\c1\02\00\00\05\00\00\00" "\01\00\00\00" "\0a\00\00\00" "\00\00\00\00\00\00\00\00" "\bc\02\00\00\05\00\00\00" "\00\00\00\00\00\00\00\00"
     "\c6\02\00\00\0a\00\00\00" "\01\00\00\00" "\07\00\00\00" "\00\00\00\00\00\00\00\00" "\bc\02\00\00\05\00\00\00" "\00\00\00\00\00\00\00\00")
   (data (i32.const 700) "email" "phone" "birth_date")
-  (func (export "sluice:transform/transform@0.2.0#open")
+  (func (export "sluice:transform/transform@0.3.0#open")
     (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32)
     (local $row i32)
     (memory.fill (i32.const 4194304) (i32.const 97) (i32.const 6400000))
@@ -36,7 +36,7 @@
     (i32.store offset=16 (local.get $column) (i32.add (local.get $rows) (i32.const 1)))
     (i32.store offset=20 (local.get $column) (i32.const 4194304))
     (i32.store offset=24 (local.get $column) (i32.shl (local.get $rows) (i32.const 6))))
-  (func (export "sluice:transform/transform@0.2.0#apply") (param $rows i32) (param i32 i32 i32 i32) (result i32)
+  (func (export "sluice:transform/transform@0.3.0#apply") (param $rows i32) (param i32 i32 i32 i32) (result i32)
     (if (i32.gt_u (local.get $rows) (i32.const 100000)) (then unreachable))
     (call $text (i32.const 65536) (local.get $rows))
     (call $text (i32.const 65564) (local.get $rows))

@@ -8,10 +8,10 @@ use sluice_component_build::{BuildRequest, build_component, plugin_info};
 use sluice_test_guests::{GUESTS, Guide, built};
 use wit_component::DecodedWasm;
 
-const TRANSFORM: &str = "sluice:transform/transform@0.2.0";
-const TYPES: &str = "sluice:transform/types@0.2.0";
-const KEYED: &str = "sluice:transform/keyed@0.2.0";
-const LOG: &str = "sluice:transform/log@0.2.0";
+const TRANSFORM: &str = "sluice:transform/transform@0.3.0";
+const TYPES: &str = "sluice:transform/types@0.3.0";
+const KEYED: &str = "sluice:transform/keyed@0.3.0";
+const LOG: &str = "sluice:transform/log@0.3.0";
 
 /// One interface of the contract in a version.
 fn of(version: &str, interface: &str) -> String {

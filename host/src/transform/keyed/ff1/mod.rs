@@ -14,7 +14,7 @@ pub(super) use alphabet::Alphabet;
 use halves::Halves;
 
 use super::hmac::Tagger;
-use crate::transform::bindings::v0_2::sluice::transform::keyed::{Ff1Answer, Ff1Status};
+use crate::transform::bindings::v0_3::sluice::transform::keyed::{Ff1Answer, Ff1Status};
 use crate::transform::cells::{Cells, TextColumn};
 use crate::transform::hostcall::HostCall;
 
