@@ -1,6 +1,6 @@
 //! The `sluice` binary: runs a command, prints what went wrong, exits with the code of its kind.
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod allocator;
 
 use std::process::ExitCode;

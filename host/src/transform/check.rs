@@ -86,14 +86,9 @@ pub enum What {
     /// Values, where the host made the column.
     #[error("the host was asked to make it, and it came with values of its own")]
     MadeTwice,
-    /// A column that the host made has fewer or more rows than the batch.
-    #[error("the host was asked to make it with {got} rows instead of {expected}")]
-    MadeRows {
-        /// Rows of the batch.
-        expected: usize,
-        /// Rows that it has.
-        got: usize,
-    },
+    /// A column of another type, where the host made texts.
+    #[error("the host was asked to make it, which makes texts, and the plan says another type")]
+    MadeType,
     /// The host was asked for a column that is not there.
     #[error("the host was asked to make an output column beyond the {computed} that the plan computes")]
     MadeBeyond {

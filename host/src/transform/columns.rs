@@ -268,6 +268,12 @@ pub(crate) fn array(
     Ok(array)
 }
 
+/// Bytes of a returned column.
+pub(crate) fn bytes(column: &wit::ColumnResult) -> u64 {
+    let validity = column.validity.as_ref().map_or(0, Vec::len);
+    (validity + size_of_val(column.offsets.as_slice()) + column.values.len()) as u64
+}
+
 /// Checks a column that the host made, in whose place an empty one came.
 ///
 /// # Errors
@@ -283,11 +289,11 @@ pub(crate) fn made(
     let what = if placeholder.validity.is_some() || !placeholder.offsets.is_empty() || !placeholder.values.is_empty() {
         What::MadeTwice
     } else if made.data_type() != data_type {
-        What::Type
+        What::MadeType
     } else if made.len() != rows {
-        What::MadeRows {
-            expected: rows,
-            got: made.len(),
+        What::OffsetsLength {
+            expected: rows + 1,
+            got: made.len() + 1,
         }
     } else if !nullable && made.null_count() > 0 {
         What::NullInNonNull

@@ -14,7 +14,7 @@ const MOSTLY_A_PANIC: &str = "a trap is mostly a panic of the component";
 /// With `on_error = "quarantine"` the rows would have been put aside already.
 const ON_A_ROW: &str = "nothing of the batch was written. `sluice plugin test` looks for such rows among made-up ones, and \
                         `SLUICE_LOG=sluice::guest=debug sluice run --once` logs the component's own words (which may hold \
-                        values); with `on_error = \"quarantine\"` beside `plugin`, such rows are put aside";
+                        values); with `on_error = \"quarantine\"` beside `plugin`, rows that it fails on alone are put aside";
 const BEFORE_ROWS: &str = "`SLUICE_LOG=sluice::guest=debug sluice check` logs the component's own words";
 
 /// A chain that could not be opened, or a chunk that it did not accept. Nothing of such a chunk comes out.

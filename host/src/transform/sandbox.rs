@@ -1,10 +1,8 @@
 //! One instance of a component: made for one call, held to its limits, thrown away after it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow::array::ArrayRef;
 use wasmtime::{Store, Trap, UpdateDeadline};
 
 use super::bindings::v0_3::exports::sluice::transform::transform as wit;
@@ -118,14 +116,20 @@ impl Instance {
         self.store.data().keyed
     }
 
-    /// The output columns that the host made in `apply`, by their places among the computed ones.
-    pub(crate) fn made(&mut self) -> BTreeMap<u32, ArrayRef> {
-        std::mem::take(&mut self.store.data_mut().made.columns)
+    /// The output columns that the host made in `apply`.
+    pub(crate) fn made(&mut self) -> Made {
+        std::mem::replace(&mut self.store.data_mut().made, Made::within(0))
     }
 
-    /// Calls `apply`.
-    pub(crate) fn apply(&mut self, batch: wit::Batch<'_>) -> Result<Result<wit::Outcome, wit::ApplyError>, Fault> {
-        self.store.data_mut().opening = false;
+    /// Calls `apply`, for an answer of so many computed columns.
+    pub(crate) fn apply(
+        &mut self,
+        batch: wit::Batch<'_>,
+        computed: usize,
+    ) -> Result<Result<wit::Outcome, wit::ApplyError>, Fault> {
+        let state = self.store.data_mut();
+        state.opening = false;
+        state.made.begin(batch.rows, computed);
         self.guest
             .apply(&mut self.store, batch)
             .map_err(|error| fault(self.store.data(), self.limits, &error))
@@ -259,15 +263,18 @@ mod tests {
         let tags = keyed::Host::hmac_sha256(&mut state, pii.clone(), String::new(), 0, none()).unwrap();
         assert!(matches!(tags, Ok(tags) if tags.is_empty()));
         assert!(hash_output(&mut state, 0, none()).is_ok());
-        assert!(state.made.columns.is_empty());
+        assert!(state.made.take(0).is_none());
         let columns = lookup::Host::columns(&mut state, countries.clone()).unwrap();
         assert!(matches!(columns, Ok(columns) if columns == ["code", "name"]));
 
         state.opening = false;
+        state.made.begin(1, 1);
         let tags = keyed::Host::hmac_sha256(&mut state, pii, String::new(), 1, one()).unwrap();
         assert!(matches!(tags, Ok(tags) if tags.len() == 32));
         assert!(hash_output(&mut state, 1, one()).is_ok());
-        assert_eq!(state.made.columns[&0].len(), 1);
+        assert_eq!(state.made.take(0).unwrap().len(), 1);
+        // 64 digits, two offsets and a bitmap.
+        assert_eq!(state.made.left, (1 << 20) - 73);
         let found = lookup::Host::find(&mut state, countries, name, 1, one()).unwrap();
         assert!(matches!(found, Ok(found) if found.values == b"Sverige"));
     }

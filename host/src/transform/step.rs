@@ -1,6 +1,6 @@
 //! One transform of an open chain: its plan, and how a chunk gets through it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use super::grants::Grants;
 use super::keys::KeyRing;
 use super::limits::Limits;
 use super::log::guest_text;
+use super::made::Made;
 use super::open_fault::{misplaced, open_fault};
 use super::plan::{self, Input, Plan, Read};
 use super::provenance::{Provenance, canonical_json};
@@ -351,7 +352,7 @@ impl Step {
             columns: &columns,
         };
         let called = Instant::now();
-        let answer = instance.apply(batch)?;
+        let answer = instance.apply(batch, self.plan.computed)?;
         spent.calls = called.elapsed();
         spent.keyed = instance.keyed();
         let made = instance.made();
@@ -374,7 +375,7 @@ impl Step {
         chunk: &Chunk,
         operations: &[u8],
         outcome: wit::Outcome,
-        mut made: BTreeMap<u32, ArrayRef>,
+        mut made: Made,
     ) -> Result<Answer, Failure> {
         let mut rejects = check::rejects(&outcome.rejects, chunk.rows, &self.input_names())?;
         withhold(chunk, &mut rejects);
@@ -390,11 +391,19 @@ impl Step {
             });
             return Err(invalid.into());
         }
-        if made.keys().any(|place| *place as usize >= self.plan.computed) {
+        if made.beyond {
             let invalid = Invalid::from(What::MadeBeyond {
                 computed: self.plan.computed,
             });
             return Err(invalid.into());
+        }
+        // What came back was counted by itself; together with what the host made it may be too much.
+        let came: u64 = outcome.columns.iter().map(columns::bytes).sum();
+        if came > made.left {
+            return Err(Fault::Output {
+                bytes: self.limits.output_bytes,
+            }
+            .into());
         }
         let computed = self
             .computed()
@@ -402,7 +411,7 @@ impl Step {
             .zip(0..)
             .map(|((output, column), place)| {
                 let nullable = output.nullable || !rejects.is_empty();
-                match made.remove(&place) {
+                match made.take(place) {
                     Some(array) => columns::made(&output.name, &column, array, &output.data_type, nullable, chunk.rows),
                     None => columns::array(&output.name, column, &output.data_type, nullable, chunk.rows),
                 }

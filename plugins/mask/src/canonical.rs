@@ -51,21 +51,21 @@ pub(crate) fn normalize<'a>(text: &'a str, steps: &[Normalize]) -> Cow<'a, str> 
     text
 }
 
-/// The canonical texts of a column, NULL where it is NULL. Texts that no step changes are lent.
-pub(crate) fn column<'a>(
-    batch: &'a Batch,
+/// The canonical texts of a column, NULL where it is NULL.
+pub(crate) fn column(
+    batch: &Batch,
     read: usize,
     data_type: DataType,
     steps: &[Normalize],
-) -> Result<Cow<'a, Column>, ApplyError> {
+) -> Result<Column, ApplyError> {
     let rows = batch.rows as usize;
     if data_type == DataType::Utf8 {
         let texts = batch.utf8(read)?;
         if steps.is_empty() {
-            return Ok(Cow::Borrowed(&batch.columns[read]));
+            return Ok(batch.columns[read].clone());
         }
         if texts.is_ascii() {
-            return ascii(&batch.columns[read], &texts, steps).map(Cow::Owned);
+            return ascii(&batch.columns[read], &texts, steps);
         }
     }
     let view = batch.any(read, data_type)?;
@@ -82,7 +82,7 @@ pub(crate) fn column<'a>(
             }
         }
     }
-    texts.finish().map(Cow::Owned)
+    texts.finish()
 }
 
 /// The normalised texts of a column of ASCII. Of ASCII, no step changes what another one sees, and its form C is itself: so all

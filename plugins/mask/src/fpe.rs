@@ -151,7 +151,7 @@ impl Fpe {
         rejects: &mut Rejects<'_>,
     ) -> Result<Column, ApplyError> {
         let rows = batch.rows as usize;
-        let texts = canonical::column(batch, read, DataType::Utf8, &self.normalize)?.into_owned();
+        let texts = canonical::column(batch, read, DataType::Utf8, &self.normalize)?;
         let texts = Utf8View::new(&texts, rows).ok_or_else(malformed)?;
         let plain = self.plain(texts, rejects)?;
         let answer = keys

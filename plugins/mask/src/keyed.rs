@@ -1,7 +1,5 @@
 //! What the keyed methods share: asking the host for a whole column, and what its digests are spread over.
 
-use std::borrow::Cow;
-
 use sluice_plugin::{ApplyError, Batch, Column, DataType, Keyed, KeyedError};
 
 use crate::canonical::{self, Normalize};
@@ -133,7 +131,6 @@ impl By {
     /// Its canonical texts.
     pub(crate) fn texts(&self, batch: &Batch) -> Result<Column, ApplyError> {
         canonical::column(batch, self.read, self.data_type, &self.normalize)
-            .map(Cow::into_owned)
             .map_err(|error| error.in_column(&self.column))
     }
 }

@@ -33,7 +33,7 @@ impl Hash {
         data_type: DataType,
         output: usize,
     ) -> Result<Column, ApplyError> {
-        let texts = canonical::column(batch, read, data_type, &self.normalize)?.into_owned();
+        let texts = canonical::column(batch, read, data_type, &self.normalize)?;
         keys.hash_output(output, &self.key, &self.context, &self.text, batch.rows, texts)
             .map_err(refused)
     }

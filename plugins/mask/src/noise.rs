@@ -127,7 +127,7 @@ impl Noise {
         data_type: DataType,
         rejects: &mut Rejects<'_>,
     ) -> Result<Column, ApplyError> {
-        let texts = canonical::column(batch, read, data_type, &[])?.into_owned();
+        let texts = canonical::column(batch, read, data_type, &[])?;
         let texts = match &self.by {
             Some(by) => beside(&by.texts(batch)?, &texts, batch.rows as usize)?,
             None => texts,

@@ -55,7 +55,7 @@ impl Pseudonym {
         read: usize,
         data_type: DataType,
     ) -> Result<Column, ApplyError> {
-        let texts = canonical::column(batch, read, data_type, &self.normalize)?.into_owned();
+        let texts = canonical::column(batch, read, data_type, &self.normalize)?;
         let count = u32::try_from(self.values.len()).unwrap_or(u32::MAX);
         let picks = picks(keys, &self.key, &self.context, count, batch.rows, texts.clone())?;
         let texts = Utf8View::new(&texts, picks.len()).ok_or_else(malformed)?;

@@ -17,7 +17,8 @@ pub trait Keyed {
     /// Makes a computed column of texts: each value's [`Keyed::hmac_sha256`], written as `text` says, and NULL where the
     /// value is NULL. `output` is the column's place among the computed ones, from 0. In a component the host writes the
     /// column, which does not enter the component: what comes back stands for it, and is to be returned in its place as it
-    /// is. For the hash of a column that nothing else is done to, this spares most of the copies.
+    /// is. `rows` are those of the batch. A second call for the same place replaces the column. For the hash of a column that
+    /// nothing else is done to, this spares most of the copies.
     ///
     /// # Errors
     /// See [`KeyedError`].
@@ -168,8 +169,9 @@ pub enum KeyedError {
     #[error("the column is not a well-formed text or binary column")]
     Malformed,
     /// The alphabet does not have 2 to 65,536 different characters, or `count` is 0, or the tweak is longer than 256
-    /// bytes, or the text of a digest has no characters or too many.
-    #[error("the alphabet, the tweak, the count or a length is out of range")]
+    /// bytes, or the text of a digest has no characters or too many, or a prefix of more than 256 bytes, or the context of
+    /// [`Keyed::hash_output`] has more than 65,536.
+    #[error("the alphabet, the tweak, the count, a length, a prefix or a context is out of range")]
     Argument,
 }
 

@@ -4,7 +4,7 @@
 //! `sluice-bench drain PORT CERTIFICATE` is the bare loop of P1, as a process of its own.
 
 /// What the binary allocates with, so that its code is measured as it runs there.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[path = "../../../host/src/allocator.rs"]
 mod allocator;
 mod ingestion;

@@ -2,6 +2,7 @@
 
 use sha2::Digest;
 use sha2::block_api::compress256;
+use zeroize::Zeroize;
 
 use crate::transform::cells::Cells;
 use crate::transform::hostcall::HostCall;
@@ -32,8 +33,7 @@ type State = [u32; 8];
 
 /// HMAC-SHA-256 under one secret, over texts that begin alike: key and beginning are hashed once. Most values end in the
 /// block in which they begin, and cost two blocks; through the crate `hmac`, whose states carry buffers that are copied and
-/// filled for each value, they cost a third more. Public for the benchmark alone, whose native mask hashes with it too.
-#[derive(Clone, Debug)]
+/// filled for each value, they cost a third more. Whoever has the two states can make every tag, so they are wiped, and not shown. Public for the benchmark alone, whose native mask hashes with it too.
 pub struct Tagger {
     /// After the key and all whole blocks of the beginning.
     inner: State,
@@ -56,7 +56,8 @@ impl Tagger {
         }
         let keyed = |pad: u8| {
             let mut state = START;
-            compress256(&mut state, &[key.map(|byte| byte ^ pad)]);
+            let block = zeroize::Zeroizing::new(key.map(|byte| byte ^ pad));
+            compress256(&mut state, std::slice::from_ref(&*block));
             state
         };
         let (mut inner, outer) = (keyed(INNER), keyed(OUTER));
@@ -110,6 +111,13 @@ impl Tagger {
         let mut state = self.outer;
         compress256(&mut state, &[block]);
         bytes(state)
+    }
+}
+
+impl Drop for Tagger {
+    fn drop(&mut self) {
+        self.inner.zeroize();
+        self.outer.zeroize();
     }
 }
 

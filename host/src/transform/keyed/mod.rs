@@ -16,9 +16,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::bindings::v0_3::sluice::transform::keyed::{Column, DigestText, Ff1Answer, Host, KeyedError};
-use super::cells::Cells;
+use super::cells::{Cells, TextColumn};
 use super::hostcall::HostCall;
+use super::made::OutputSpent;
 use super::sandbox::HostState;
+
+/// Bytes of the longest context of `hash-output`.
+const MOST_CONTEXT_BYTES: usize = 64 << 10;
 
 impl Host for HostState {
     fn hmac_sha256(
@@ -56,24 +60,37 @@ impl Host for HostState {
         let Some(key) = self.grants.key(&key).filter(|_| !self.opening || rows == 0) else {
             return Ok(Err(KeyedError::NotGranted));
         };
-        let Some(text) = TagText::new(text) else {
+        let Some(text) = TagText::new(text).filter(|_| context.len() <= MOST_CONTEXT_BYTES) else {
             return Ok(Err(KeyedError::Argument));
         };
         let Some(cells) = Cells::new(rows, &values) else {
             return Ok(Err(KeyedError::Malformed));
         };
-        if self.opening {
+        // With no rows, in `open` or in an empty batch, there is nothing to make.
+        if rows == 0 {
             return Ok(Ok(()));
         }
-        self.made.take(cells.rows.saturating_mul(text.bytes()))?;
+        if rows != self.made.rows {
+            return Ok(Err(KeyedError::Malformed));
+        }
+        if !self.made.has_place(output) {
+            return Ok(Ok(()));
+        }
+        let values = (0..cells.rows).filter(|row| cells.get(*row).is_some()).count();
+        let bytes = values.saturating_mul(text.bytes());
+        if i32::try_from(bytes).is_err() {
+            return Err(OutputSpent.into());
+        }
+        self.made
+            .reserve(TextColumn::fixed_bytes(cells.rows).saturating_add(bytes))?;
         let call = HostCall {
             deadline: self.deadline,
             limiter: &mut self.limiter,
         };
         let started = Instant::now();
-        let texts = texts::texts(&key.secret, &context, &text, &cells, &call);
+        let texts = texts::texts(&key.secret, &context, &text, &cells, bytes, &call);
         self.keyed += started.elapsed();
-        self.made.columns.insert(output, Arc::new(texts?));
+        self.made.put(output, Arc::new(texts?));
         Ok(Ok(()))
     }
 

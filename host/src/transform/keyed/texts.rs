@@ -72,18 +72,15 @@ impl TagText {
     }
 }
 
-/// The text of the tag of each value; NULL for NULL.
+/// The text of the tag of each value; NULL for NULL. All texts together have `bytes`.
 pub(super) fn texts(
     secret: &[u8],
     context: &str,
     text: &TagText,
     cells: &Cells<'_>,
+    bytes: usize,
     call: &HostCall<'_>,
 ) -> wasmtime::Result<StringArray> {
-    let bytes = cells.rows.saturating_mul(text.bytes());
-    if i32::try_from(bytes).is_err() {
-        return Err(wasmtime::Error::msg("the texts of a column are longer than 2 GiB"));
-    }
     let tagger = Tagger::of_context(secret, context);
     let mut texts = StringBuilder::with_capacity(cells.rows, bytes);
     for row in 0..cells.rows {
@@ -102,10 +99,13 @@ pub(super) fn texts(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::transform::bindings::v0_3::sluice::transform::keyed::Base32Text;
     use crate::transform::cells::testing::texts as column;
-    use crate::transform::hostcall::testing::bounded;
+    use crate::transform::hostcall::testing::{bounded, within};
+    use crate::transform::sandbox::DeadlinePassed;
 
     fn base32(prefix: &str, length: u32) -> DigestText {
         DigestText::Base32(Base32Text {
@@ -118,7 +118,7 @@ mod tests {
         let column = column(&[Some("anna"), None, Some("")]);
         let cells = Cells::new(3, &column).unwrap();
         let text = TagText::new(text).unwrap();
-        let texts = bounded(|call| texts(b"0123456789abcdef", "ctx", &text, &cells, call)).unwrap();
+        let texts = bounded(|call| texts(b"0123456789abcdef", "ctx", &text, &cells, 2 * text.bytes(), call)).unwrap();
         texts.iter().map(|text| text.map(str::to_owned)).collect()
     }
 
@@ -148,6 +148,17 @@ mod tests {
             ])
         );
         assert_eq!(of(base32("", 1)), texts_of(&[Some("5"), None, Some("t")]));
+    }
+
+    #[test]
+    fn the_deadline_holds_inside_the_host_too() {
+        let column = column(&[Some("anna")]);
+        let cells = Cells::new(1, &column).unwrap();
+        let text = TagText::hex(64).unwrap();
+        let late = within(Duration::ZERO, 1 << 20, |call| {
+            texts(&[0; 16], "", &text, &cells, 64, call)
+        });
+        assert!(late.unwrap_err().is::<DeadlinePassed>());
     }
 
     #[test]

@@ -60,6 +60,7 @@ fn foreign_components_are_refused_by_name() {
             "unknown-import",
             "unknown-import.wasm: the component imports `test:unknown/secrets`, which sluice does not offer; it may import \
              `sluice:transform/log@0.3.0`, `sluice:transform/keyed@0.3.0`, `sluice:transform/lookup@0.3.0`, \
+             `sluice:transform/log@0.2.0`, `sluice:transform/keyed@0.2.0`, `sluice:transform/lookup@0.2.0`, \
              `sluice:transform/log@0.1.0`, `sluice:transform/keyed@0.1.0`",
         ),
         (

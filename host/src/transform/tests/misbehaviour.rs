@@ -214,11 +214,17 @@ fn a_column_that_the_host_makes_is_checked_as_any_other() {
         ),
         (
             "hashed-short",
-            "column `made`: the host was asked to make it with 3 rows instead of 4",
+            "column `made`: it has no offsets instead of 5, one more than rows",
         ),
-        ("hashed-numbers", "column `made`: its buffers do not fit its type"),
+        (
+            "hashed-numbers",
+            "column `made`: the host was asked to make it, which makes texts, and the plan says another type",
+        ),
         ("hashed-null", "column `made`: it has a NULL"),
-        ("hashed-beyond", "column `made`: it has 0 offsets instead of 5"),
+        (
+            "hashed-beyond",
+            "the host was asked to make an output column beyond the 1 that the plan computes",
+        ),
         ("hashed-flood", "handed over more than its limit of 1048576 bytes"),
     ] {
         refused(&bench.fails(hashed(behave)), "badguest", expected);
@@ -227,7 +233,30 @@ fn a_column_that_the_host_makes_is_checked_as_any_other() {
     refused(
         &bench.fails(bad("hashed")),
         "badguest",
-        "column `made`: it has 0 offsets instead of 5",
+        "column `made`: it has no offsets instead of 5",
+    );
+}
+
+/// In a rejected row there need be no value, whoever made the column.
+#[test]
+fn a_column_that_the_host_makes_goes_with_rejected_rows() {
+    let bench = Bench::new(&["badguest"]);
+    let spec = TransformSpec {
+        keys: vec!["pii".to_owned()],
+        on_error: OnError::Quarantine,
+        ..bad("hashed-and-rejected")
+    };
+    let chain = bench.open(&[spec], &[]).unwrap();
+    let whole = chain
+        .apply(&people_batch(&[2, 2, 2], vec![Some("a"), Some("b"), Some("c")]))
+        .unwrap();
+    assert_eq!(whole.quarantined.len(), 1);
+    let made = texts(&whole.batch, "made");
+    assert_eq!(made.len(), 2);
+    assert!(
+        made.iter()
+            .all(|text| text.as_ref().is_some_and(|text| text.len() == 64)),
+        "{made:?}"
     );
 }
 

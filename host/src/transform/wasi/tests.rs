@@ -6,6 +6,7 @@ use wasmtime::{Engine, Store};
 use super::*;
 use crate::transform::limits::Limiter;
 use crate::transform::log::LogBudget;
+use crate::transform::made::Made;
 
 const HOUR_NS: u64 = 3_600_000_000_000;
 
@@ -27,6 +28,7 @@ impl Guest {
             grants: Arc::default(),
             deadline: Instant::now() + Duration::from_secs(60),
             keyed: Duration::ZERO,
+            made: Made::within(1 << 20),
             opening: false,
             wasi: Wasi::new("probe".into()),
             label: "probe".into(),

@@ -113,7 +113,18 @@ pub(crate) fn hashed(behave: Behave, rows: usize) -> Column {
     let made = match behave {
         Behave::HashedShort => make(0, rows.saturating_sub(1), None),
         Behave::HashedNull => make(0, rows, Some(vec![0; rows.div_ceil(8)])),
-        Behave::HashedBeyond => make(7, rows, None),
+        Behave::HashedBeyond => {
+            for place in 1..10_000 {
+                black_box(make(place, rows, None).is_ok());
+            }
+            make(u32::MAX as usize, rows, None)
+        }
+        Behave::HashedAndRejected => {
+            // All but the first.
+            let mut validity = vec![0xff; rows.div_ceil(8)];
+            validity[0] = 0xfe;
+            make(0, rows, Some(validity))
+        }
         Behave::HashedFlood => loop {
             if let Err(error) = make(0, rows, None) {
                 break Err(error);

@@ -26,7 +26,7 @@ pub(crate) fn outcome(behave: Behave, batch: &Batch, bytes: usize, read: &str) -
         Behave::RejectWithPlainValue => outcome.rejects = reject(0, read, &first_value(batch)),
         Behave::RejectUnknownColumn => outcome.rejects = reject(0, &first_value(batch), "bad-row"),
         Behave::RejectInOutput => outcome.rejects = reject(0, plans::MADE, "bad-row"),
-        Behave::Reject => outcome.rejects = reject(0, read, "bad-row"),
+        Behave::Reject | Behave::HashedAndRejected => outcome.rejects = reject(0, read, "bad-row"),
         Behave::SplitUpdate => outcome.dropped = Some(dropped(batch, &[3])),
         Behave::DropUpdates => outcome.dropped = Some(dropped(batch, &[3, 4])),
         Behave::LongDropped => outcome.dropped = Some(vec![0; rows.div_ceil(8) + 1]),
@@ -56,6 +56,7 @@ fn made(behave: Behave, batch: &Batch, bytes: usize) -> Column {
         | Behave::HashedNumbers
         | Behave::HashedNull
         | Behave::HashedBeyond
+        | Behave::HashedAndRejected
         | Behave::HashedFlood => acts::hashed(behave, rows),
         _ => text(rows),
     };

@@ -54,6 +54,7 @@ impl Behave {
             Behave::UnknownSource | Behave::ReadTwice | Behave::TooManyOutputs => {
                 (MISBEHAVIOUR, "plans_of_what_is_not_there_or_too_much_are_refused")
             }
+            Behave::HashedAndRejected => (MISBEHAVIOUR, "a_column_that_the_host_makes_goes_with_rejected_rows"),
             Behave::Hashed
             | Behave::HashedAndReturned
             | Behave::HashedShort

@@ -175,8 +175,10 @@ pub enum Behave {
     HashedNumbers,
     /// Has the host make a column with NULL where it was announced without.
     HashedNull,
-    /// Has the host make a column beyond those of the plan.
+    /// Has the host make columns beyond those of the plan.
     HashedBeyond,
+    /// Rejects the first row, and has the host make `made`, which was announced without NULL, with NULL there.
+    HashedAndRejected,
     /// Has the host make one column after the other, of more bytes than may come out.
     HashedFlood,
     /// `made` has the value of the column read inside a longer text.

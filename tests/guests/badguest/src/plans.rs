@@ -70,7 +70,7 @@ fn made(behave: Behave) -> (DataType, bool) {
             (DataType::Int32, behave != Behave::NullInNonNull)
         }
         Behave::WideNumbers | Behave::HashedNumbers => (DataType::Int32, true),
-        Behave::HashedNull => (DataType::Utf8, false),
+        Behave::HashedNull | Behave::HashedAndRejected => (DataType::Utf8, false),
         Behave::NanPayloads => (DataType::Float64, true),
         Behave::DateBeyond => (DataType::Date, true),
         Behave::TimestampBeyond => (DataType::Timestamp, true),
