@@ -61,7 +61,7 @@
 //!     }
 //! }
 //!
-//! /// A word of one letter shows nothing of itself.
+//! /// A word of one letter becomes `*`.
 //! fn initials(name: &str) -> String {
 //!     let word = |word: &str| match word.chars().next() {
 //!         Some(first) if word.chars().count() > 1 => format!("{first}*"),

@@ -130,7 +130,7 @@ pub(crate) fn hashed(behave: Behave, rows: usize) -> Column {
                 break Err(error);
             }
         },
-        Behave::Hashed => make(0, 1, None).and_then(|_| make(0, rows, None)),
+        Behave::Hashed => make(0, rows, Some(vec![0; rows.div_ceil(8)])).and_then(|_| make(0, rows, None)),
         _ => make(0, rows, None),
     };
     match (behave, made) {
