@@ -9,6 +9,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::out::{complain, say};
 use crate::identity::CaptureInstance;
+use crate::kit::counted;
 use crate::report::{Event, TableSummary};
 
 /// More tables than this share one line.
@@ -122,7 +123,7 @@ fn plain(event: &Event) -> Option<String> {
             format!(
                 "{capture_instance}: batch {batch_id}{}: {}{} up to {end_lsn} ({end_commit_ts}){} in {duration_ms} ms",
                 if *replayed { " (replayed)" } else { "" },
-                counted(*rows, "row", "rows"),
+                counted(*rows, "row"),
                 into_quarantine(*quarantined),
                 delta_version
                     .map(|version| format!(", Delta version {version},"))
@@ -246,22 +247,16 @@ fn codes(codes: &BTreeMap<String, u64>) -> String {
     told.join(", ")
 }
 
-/// `1 row`, `2 rows`.
-fn counted(number: u64, one: &str, more: &str) -> String {
-    let what = if number == 1 { one } else { more };
-    format!("{number} {what}")
-}
-
 fn summary_line(summary: &TableSummary) -> String {
     format!(
         "{}: {} ({}, {}, {}){} in {}, up to {}, complete until {}{}",
         summary.capture_instance,
-        counted(summary.rows, "row", "rows"),
-        counted(summary.inserts, "insert", "inserts"),
-        counted(summary.updates, "update", "updates"),
-        counted(summary.deletes, "delete", "deletes"),
+        counted(summary.rows, "row"),
+        counted(summary.inserts, "insert"),
+        counted(summary.updates, "update"),
+        counted(summary.deletes, "delete"),
         into_quarantine(summary.quarantined),
-        counted(summary.batches, "batch", "batches"),
+        counted(summary.batches, "batch"),
         summary
             .end_lsn
             .map_or_else(|| "the beginning".to_owned(), |lsn| lsn.to_string()),

@@ -1,5 +1,6 @@
 //! Chunks made by hand, and a chunk's way through a chain with its rejects sorted out.
 
+use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -185,12 +186,14 @@ fn of_the_chunk(mut error: TransformError, kept: &[u32]) -> TransformError {
     error
 }
 
-/// `1 row`, `2 rows`.
-pub(crate) fn counted(count: usize, what: &str) -> String {
-    match count {
-        1 => format!("1 {what}"),
-        _ => format!("{count} {what}s"),
-    }
+/// `1 row`, `2 rows`, `2 batches`.
+pub(crate) fn counted<N: fmt::Display + PartialEq + From<u8>>(count: N, what: &str) -> String {
+    let ending = match count == N::from(1) {
+        true => "",
+        false if what.ends_with("ch") => "es",
+        false => "s",
+    };
+    format!("{count} {what}{ending}")
 }
 
 #[cfg(test)]
@@ -222,6 +225,10 @@ mod tests {
         assert_eq!(
             (counted(1, "row"), counted(0, "row")),
             ("1 row".to_owned(), "0 rows".to_owned())
+        );
+        assert_eq!(
+            (counted(1_u64, "batch"), counted(2_u64, "batch")),
+            ("1 batch".to_owned(), "2 batches".to_owned())
         );
     }
 }

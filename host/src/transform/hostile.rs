@@ -1,6 +1,6 @@
 //! The way of an answer from the boundary into a chunk, without an instance that gives it: for the fuzz target `answer`,
-//! which makes answers up. The order is that of `step`, without the columns
-//! that the host makes, in which no byte is a component's. No part of the library that others may use.
+//! which makes answers up. The order is that of `step`, without the columns that the host makes, in which no byte is a
+//! component's. No part of the library that others may use.
 
 use std::sync::Arc;
 

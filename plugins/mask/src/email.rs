@@ -3,7 +3,7 @@
 use sluice_plugin::{ApplyError, Column, Keyed, Utf8Builder, Utf8View};
 
 use crate::canonical::{Normalize, normalize};
-use crate::keyed::each_digest;
+use crate::keyed::digests;
 
 /// E-mail addresses are compared ignoring case and outer blanks, by everybody but the standard.
 const NORMALIZE: [Normalize; 3] = [Normalize::Trim, Normalize::Lower, Normalize::Nfc];
@@ -16,7 +16,7 @@ pub(crate) struct Email {
 }
 
 impl Email {
-    pub(crate) fn column(&self, keys: &impl Keyed, values: Utf8View<'_>) -> Result<Column, ApplyError> {
+    pub(crate) fn column(&self, keys: &impl Keyed, values: Utf8View<'_>, rows: u32) -> Result<Column, ApplyError> {
         let count = values.len();
         let mut hidden = Utf8Builder::with_capacity(count, values.text().len());
         let mut domains = Utf8Builder::with_capacity(count, values.text().len());
@@ -41,22 +41,20 @@ impl Email {
         let domains = domains.finish()?;
         let domains =
             Utf8View::new(&domains, count).ok_or_else(|| ApplyError::new("internal", "the domains are no column"))?;
+        let digests = digests(keys, &self.key, &self.context, rows, hidden.finish()?)?;
         let mut emails = Utf8Builder::with_capacity(count, count * DIGITS + domains.text().len() + count);
-        let mut row = 0;
-        each_digest(keys, &self.key, &self.context, &hidden.finish()?, |digest| {
-            match digest.filter(|_| values.get(row).is_some()) {
-                Some(digest) => {
-                    emails.append_hex(digest, DIGITS);
-                    if let Some(domain) = domains.get(row) {
-                        emails.append("@");
-                        emails.append(domain);
-                    }
-                    emails.end_row();
-                }
-                None => emails.push_null(),
+        for (row, digest) in digests.chunks_exact(32).enumerate() {
+            if values.get(row).is_none() {
+                emails.push_null();
+                continue;
             }
-            row += 1;
-        })?;
+            emails.append_hex(digest, DIGITS);
+            if let Some(domain) = domains.get(row) {
+                emails.append("@");
+                emails.append(domain);
+            }
+            emails.end_row();
+        }
         emails.finish()
     }
 }

@@ -5,8 +5,6 @@ use sluice_plugin::{ApplyError, Batch, Column, DataType, Keyed, KeyedError};
 use crate::canonical::{self, Normalize};
 
 const DIGEST_BYTES: usize = 32;
-/// Rows whose digests the host is asked for at once; a multiple of eight, so that bitmaps can be cut.
-const AT_A_TIME: usize = 4096;
 /// Contexts of what must stay secret begin with this. A hash under the same context would show what a value was moved
 /// by, so no other method takes such a context.
 const RESERVED: &str = "sluice mask ";
@@ -25,44 +23,6 @@ pub(crate) fn digests(
     } else {
         Err(malformed())
     }
-}
-
-/// Hands on the digest of each row, `None` where the texts have NULL. The host is asked for some thousand rows at a time:
-/// what goes there and back stays in the processor's cache, and the whole column's digests are never held.
-pub(crate) fn each_digest(
-    keys: &impl Keyed,
-    key: &str,
-    context: &str,
-    texts: &Column,
-    mut take: impl FnMut(Option<&[u8]>),
-) -> Result<(), ApplyError> {
-    let count = texts.offsets.len().saturating_sub(1);
-    for from in (0..count).step_by(AT_A_TIME) {
-        let piece = piece(texts, from, AT_A_TIME.min(count - from)).ok_or_else(malformed)?;
-        let validity = piece.validity.clone();
-        let rows_of_piece = (piece.offsets.len() - 1) as u32;
-        let digests = digests(keys, key, context, rows_of_piece, piece)?;
-        rows(&digests, validity.as_deref()).for_each(&mut take);
-    }
-    Ok(())
-}
-
-/// `rows` rows of a column of texts; `from` is a multiple of eight.
-fn piece(texts: &Column, from: usize, rows: usize) -> Option<Column> {
-    let offsets = texts.offsets.get(from..from + rows + 1)?;
-    let (first, last) = (*offsets.first()?, *offsets.last()?);
-    let validity = match &texts.validity {
-        Some(bits) => Some(bits.get(from / 8..(from + rows).div_ceil(8))?.to_vec()),
-        None => None,
-    };
-    Some(Column {
-        validity,
-        offsets: offsets.iter().map(|offset| offset - first).collect(),
-        values: texts
-            .values
-            .get(usize::try_from(first).ok()?..usize::try_from(last).ok()?)?
-            .to_vec(),
-    })
 }
 
 /// One number below `count` a row.
@@ -150,35 +110,7 @@ pub(crate) fn malformed() -> ApplyError {
 
 #[cfg(test)]
 mod tests {
-    use sluice_plugin::Utf8Builder;
-    use sluice_plugin::testing::TestKeys;
-
     use super::*;
-
-    #[test]
-    fn digests_are_the_same_however_many_rows_go_at_once() {
-        for count in [0, 1, AT_A_TIME - 1, AT_A_TIME, AT_A_TIME + 1, 2 * AT_A_TIME + 9] {
-            let mut texts = Utf8Builder::with_capacity(count, 0);
-            for row in 0..count {
-                match row % 7 {
-                    3 => texts.push_null(),
-                    _ => texts.push(&row.to_string()),
-                }
-            }
-            let texts = texts.finish().unwrap();
-            let keys = TestKeys::default();
-            let whole = digests(&keys, "pii", "c", count as u32, texts.clone()).unwrap();
-            let whole: Vec<_> = rows(&whole, texts.validity.as_deref())
-                .map(|digest| digest.map(<[u8]>::to_vec))
-                .collect();
-            let mut each = Vec::new();
-            each_digest(&keys, "pii", "c", &texts, |digest| {
-                each.push(digest.map(<[u8]>::to_vec))
-            })
-            .unwrap();
-            assert_eq!(each, whole, "{count}");
-        }
-    }
 
     #[test]
     fn steps_go_up_and_down_but_never_stay() {

@@ -75,7 +75,7 @@ impl Step {
             C::Constant(literal) => literal.column(data_type, batch.rows as usize),
             C::Keep(keep) => keep.column(batch.utf8(read)?),
             C::Hash(hash) => hash.column(keys, batch, read, data_type, output),
-            C::Email(email) => email.column(keys, batch.utf8(read)?),
+            C::Email(email) => email.column(keys, batch.utf8(read)?, batch.rows),
             C::Truncate(unit) if data_type == DataType::Date => {
                 Ok(unit.dates(batch.fixed(read)?, &self.column, rejects))
             }

@@ -33,7 +33,8 @@ type State = [u32; 8];
 
 /// HMAC-SHA-256 under one secret, over texts that begin alike: key and beginning are hashed once. Most values end in the
 /// block in which they begin, and cost two blocks; through the crate `hmac`, whose states carry buffers that are copied and
-/// filled for each value, they cost a third more. Whoever has the two states can make every tag, so they are wiped, and not shown. Public for the benchmark alone, whose native mask hashes with it too.
+/// filled for each value, they cost a third more. Whoever has the two states can make every tag, so they are wiped, and not
+/// shown. Public for the benchmark alone, whose native mask hashes with it too.
 pub struct Tagger {
     /// After the key and all whole blocks of the beginning.
     inner: State,
