@@ -223,6 +223,21 @@ async fn a_trace_is_logged_once_and_a_log_in_a_pipe_has_no_colours() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_status_of_a_table_that_stopped_says_where_to_look() {
+    let server = server().await;
+    let project = project(&server, "badguest", "{ behave = \"trap\" }", "");
+    project.plugin("badguest", &component("badguest"));
+    assert_eq!(project.once().code, 6);
+    let status = project.run("status", &[]).ok();
+    assert!(status.stdout.contains(" failed "), "{}", status.stdout);
+    assert!(
+        status.stdout.contains("the last lines of `sluice run` said why"),
+        "{}",
+        status.stdout
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_bad_plan_is_refused_before_anything_is_read() {
     let server = server().await;
     let guest = component("badguest");

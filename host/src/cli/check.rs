@@ -138,14 +138,14 @@ fn print_source(settings: &Settings, catalog: &Catalog, json: bool) {
         return;
     }
     say!(
-        "source: {} database {} (SQL Server {}), user {user}: both drivers log in{}",
+        "source: {} database {} (SQL Server {}), logged in{}; in the database as user {user}",
         source.server,
         catalog.database,
         catalog.version,
         if source.encrypt == Encrypt::Login {
             ""
         } else {
-            ", over TLS"
+            " over TLS"
         }
     );
     match catalog.zone {

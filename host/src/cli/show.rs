@@ -123,7 +123,10 @@ fn plain(event: &Event) -> Option<String> {
             format!(
                 "{capture_instance}: batch {batch_id}{}: {}{} up to {end_lsn} ({end_commit_ts}){} in {duration_ms} ms",
                 if *replayed { " (replayed)" } else { "" },
-                counted(*rows, "row"),
+                match rows {
+                    0 => "no rows".to_owned(),
+                    rows => counted(*rows, "row"),
+                },
                 into_quarantine(*quarantined),
                 delta_version
                     .map(|version| format!(", Delta version {version},"))
@@ -248,15 +251,25 @@ fn codes(codes: &BTreeMap<String, u64>) -> String {
 }
 
 fn summary_line(summary: &TableSummary) -> String {
+    // Batches without rows do not count, so there may be none.
+    let what = match summary.rows {
+        0 => "no rows".to_owned(),
+        rows => format!(
+            "{} ({}, {}, {})",
+            counted(rows, "row"),
+            counted(summary.inserts, "insert"),
+            counted(summary.updates, "update"),
+            counted(summary.deletes, "delete")
+        ),
+    };
+    let batches = match summary.batches {
+        0 => String::new(),
+        batches => format!(" in {}", counted(batches, "batch")),
+    };
     format!(
-        "{}: {} ({}, {}, {}){} in {}, up to {}, complete until {}{}",
+        "{}: {what}{}{batches}, up to {}, complete until {}{}",
         summary.capture_instance,
-        counted(summary.rows, "row"),
-        counted(summary.inserts, "insert"),
-        counted(summary.updates, "update"),
-        counted(summary.deletes, "delete"),
         into_quarantine(summary.quarantined),
-        counted(summary.batches, "batch"),
         summary
             .end_lsn
             .map_or_else(|| "the beginning".to_owned(), |lsn| lsn.to_string()),
@@ -442,6 +455,14 @@ mod tests {
         let line = summary_line(&summary);
         let start = "dbo_t: 1 row (1 insert, 0 updates, 0 deletes) in 1 batch, up to the beginning";
         assert!(line.starts_with(start), "{line}");
+    }
+
+    #[test]
+    fn a_run_without_rows_names_no_batches() {
+        let mut summary = TableSummary::new(CaptureInstance("dbo_t".to_owned()), "t".into(), Vec::new());
+        assert!(summary_line(&summary).starts_with("dbo_t: no rows, up to the beginning"));
+        summary.quarantined = 5;
+        assert!(summary_line(&summary).starts_with("dbo_t: no rows, 5 into quarantine, up to the beginning"));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::config::{Settings, TableSettings};
 use crate::error::{Classify, ErrorKind, chain};
 use crate::identity::{AppId, BatchId, CaptureInstance};
 use crate::lsn::{Lsn, UtcMicros};
-use crate::verdict::{ControlRow, ControlTable};
+use crate::verdict::{self, ControlRow, ControlTable};
 
 #[derive(Debug, Args)]
 pub(super) struct StatusArgs {
@@ -189,6 +189,11 @@ fn print(all: &[TableStatus]) {
                 _ => String::new(),
             };
             say!("    batch {open} was begun and is not done{anew}: `sluice check` says how the next run goes on");
+        }
+        if table.status == verdict::TableStatus::Failed.as_str() {
+            say!(
+                "    it stopped and waits for you: the last lines of `sluice run` said why; `sluice check` looks whether it can run"
+            );
         }
         if let Some(rows @ 1..) = table.open_quarantined {
             say!("    {rows} rows are in quarantine: `sluice quarantine list` shows them");

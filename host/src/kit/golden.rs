@@ -1,7 +1,7 @@
 //! What a component made of a fixture's rows as CSV text, and how it differs from the file that says what it should.
 
 use super::csv::{self, Cell};
-use super::rows::Ran;
+use super::rows::{Ran, counted};
 use super::values;
 use crate::lake::delta_type;
 use crate::transform::OutputColumn;
@@ -57,8 +57,8 @@ pub(crate) fn differences(expected: &str, actual: &str, shows_values: bool) -> R
     let mut found = Vec::new();
     if expected.len() != actual.len() {
         found.push(format!(
-            "{} rows came out instead of {}",
-            actual.len().saturating_sub(1),
+            "{} came out instead of {}",
+            counted(actual.len().saturating_sub(1), "row"),
             expected.len().saturating_sub(1)
         ));
     }
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn missing_rows_and_many_differences_are_counted() {
         let found = differences(GOLDEN, "_operation,id:integer,note:string\ninsert,1,a\n", true).unwrap();
-        assert_eq!(found, ["1 rows came out instead of 2"]);
+        assert_eq!(found, ["1 row came out instead of 2"]);
         let many = |value: &str| format!("a:string\n{}", format!("{value}\n").repeat(20));
         let found = differences(&many("x"), &many("y"), true).unwrap();
         assert_eq!((found.len(), found[TOLD].as_str()), (TOLD + 1, "and 12 more values"));

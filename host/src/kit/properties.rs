@@ -339,9 +339,19 @@ fn canaries(trial: &Trial<'_>, random: &mut StdRng) -> Finding {
         .filter(|at| !planted.has(**at))
         .map(|at| columns[*at].name.as_str())
         .collect();
-    let note =
-        (!unseen.is_empty()).then(|| format!("not of {}, whose type has too few values to tell", unseen.join(", ")));
-    Ok(Verdict::Ok(note))
+    // What it was that held: with few rows, or few columns, it says less.
+    let mut note = format!(
+        "of {}, searched for in {}",
+        counted(hidden.len() - unseen.len(), "column"),
+        counted(ran.batch.num_rows(), "row")
+    );
+    if !unseen.is_empty() {
+        note.push_str(&format!(
+            "; not of {}, whose type has too few values to tell",
+            unseen.join(", ")
+        ));
+    }
+    Ok(Verdict::Ok(Some(note)))
 }
 
 /// The first difference, in words.

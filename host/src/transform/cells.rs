@@ -1,5 +1,7 @@
 //! The columns of variable width that functions of the host take and give.
 
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
+
 use super::bindings::v0_3::sluice::transform::types::ColumnResult;
 
 /// The values of a `utf8` or `binary` column whose layout was checked.
@@ -28,11 +30,21 @@ impl<'a> Cells<'a> {
         })
     }
 
+    /// Whether the row has a value.
+    pub(crate) fn is_valid(&self, row: usize) -> bool {
+        self.validity.is_none_or(|bits| bits[row / 8] >> (row % 8) & 1 != 0)
+    }
+
+    /// Which rows have one, for a column of as many rows.
+    pub(crate) fn nulls(&self) -> Option<NullBuffer> {
+        let bits = Buffer::from(self.validity?);
+        let nulls = NullBuffer::new(BooleanBuffer::new(bits, 0, self.rows));
+        (nulls.null_count() > 0).then_some(nulls)
+    }
+
     /// The bytes of a value; `None` where it is NULL.
     pub(crate) fn get(&self, row: usize) -> Option<&'a [u8]> {
-        if let Some(bits) = self.validity
-            && bits[row / 8] >> (row % 8) & 1 == 0
-        {
+        if !self.is_valid(row) {
             return None;
         }
         // From 0 and never falling, so no offset is negative.

@@ -1,9 +1,10 @@
-//! P3, second half: the path of P1 with a mask of two keyed hashes and a date, against the same without. The variants take
-//! turns in one run, over the same backlog.
+//! P3, second half: customers from the source to committed Delta with the mask of the first half (two keyed hashes and a
+//! date), against the same without. The variants take turns in one run, over the same backlog.
 
 use anyhow::Result;
 use serde_json::json;
 
+use crate::customers;
 use crate::measure::{Cost, Spread, measure, report};
 use crate::project::{Variant, sluice};
 use crate::say;
@@ -15,11 +16,11 @@ pub(crate) async fn run(rows: u64, rounds: u64) -> Result<()> {
     let dir = tempfile::tempdir()?;
     let server = Server::start(dir.path())?;
     say(&format!("writing {rows} rows …"));
-    server.fill(rows).await?;
+    server.fill(&customers::TABLE, rows).await?;
     let projects = tempfile::tempdir()?;
     let run = |variant| {
         let project = tempfile::tempdir_in(projects.path())?;
-        measure(&mut sluice(project.path(), &server, variant)?, rows)
+        measure(&mut sluice(project.path(), &server, &customers::TABLE, variant)?, rows)
     };
     // The first process that runs the mask compiles it, and those of the rounds find it compiled.
     run(Variant::Masked)?;

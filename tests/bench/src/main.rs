@@ -7,6 +7,7 @@
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[path = "../../../host/src/allocator.rs"]
 mod allocator;
+mod customers;
 mod ingestion;
 mod measure;
 mod p1;
@@ -24,7 +25,7 @@ cargo xtask bench [source] [ROWS] [PAIRS]
 cargo xtask bench transforms [ROUNDS]
         P3: `mask` in the sandbox against the same crate natively, and where the time goes (9)
 cargo xtask bench ingestion [ROWS] [ROUNDS]
-        P3: the path of P1 with a mask against the same without (1000000, 5)
+        P3: customers from the source to committed Delta, with a mask against the same without (1000000, 5)
 cargo xtask bench all
         all of them, one after the other
 Figures go to target/bench/report.json.";

@@ -12,13 +12,49 @@ use tiberius::QueryItem;
 use crate::measure::{Spread, measure, report};
 use crate::project::{Variant, sluice};
 use crate::say;
-use crate::server::{Server, connect};
+use crate::server::{DATABASE, Server, Table, connect};
+
+/// Twelve columns of mixed types.
+const WIDE: Table = Table {
+    name: "wide",
+    columns: "id bigint NOT NULL PRIMARY KEY, customer int NOT NULL, amount money NULL, rate float NULL, \
+              price decimal(18,4) NULL, day date NULL, at datetime2(3) NULL, name nvarchar(40) NULL, code varchar(20) NULL, \
+              payload varbinary(16) NULL, active bit NULL, ref uniqueidentifier NULL",
+    row: wide,
+};
+
+fn wide(n: u64) -> String {
+    let name = if n.is_multiple_of(17) {
+        "NULL".to_owned()
+    } else {
+        format!("N'Customer number {}'", n % 50_000)
+    };
+    format!(
+        "{n},{},{}.{:02},{}.5,{}.{:04},'20{:02}-{:02}-{:02}','2024-03-01T{:02}:{:02}:{:02}.{:03}',{name},'C{:08}',0x{n:016X},{},'{:08X}-1111-2222-3333-{n:012X}'",
+        n % 100_000,
+        n % 10_000,
+        n % 100,
+        n % 1000,
+        n % 100_000,
+        n % 10_000,
+        n % 30,
+        n % 12 + 1,
+        n % 28 + 1,
+        n % 24,
+        n % 60,
+        n / 60 % 60,
+        n % 1000,
+        n % 1_000_000,
+        n % 2,
+        n % 0xFFFF_FFFF,
+    )
+}
 
 pub(crate) async fn run(rows: u64, pairs: u64) -> Result<()> {
     let dir = tempfile::tempdir()?;
     let server = Server::start(dir.path())?;
     say(&format!("writing {rows} rows …"));
-    server.fill(rows).await?;
+    server.fill(&WIDE, rows).await?;
     let mut ratios = Vec::new();
     let mut runs = Vec::new();
     for pair in 1..=pairs {
@@ -29,7 +65,7 @@ pub(crate) async fn run(rows: u64, pairs: u64) -> Result<()> {
             rows,
         )?;
         let project = tempfile::tempdir()?;
-        let streamed = measure(&mut sluice(project.path(), &server, Variant::Plain)?, rows)?;
+        let streamed = measure(&mut sluice(project.path(), &server, &WIDE, Variant::Plain)?, rows)?;
         let ratio = streamed.cpu / drained.cpu;
         say(&format!(
             "pair {pair}: sluice {:.2} CPU s ({:.2} s wall), tiberius loop {:.2} CPU s ({:.2} s wall), ratio {ratio:.2}",
@@ -50,7 +86,7 @@ pub(crate) async fn run(rows: u64, pairs: u64) -> Result<()> {
 
 /// The bare loop: every row is read and dropped.
 pub(crate) async fn drain(port: u16, certificate: &Path) -> Result<()> {
-    let mut client = connect(port, certificate, "bench").await?;
+    let mut client = connect(port, certificate, DATABASE).await?;
     let mut stream = client
         .simple_query(
             "SELECT * FROM cdc.dbo_wide_CT ORDER BY [__$start_lsn], [__$command_id], [__$seqval], [__$operation]",

@@ -5,7 +5,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::server::{PASSWORD, Server};
+use crate::customers;
+use crate::server::{DATABASE, PASSWORD, Server, Table};
 
 /// What is between source and lake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +15,7 @@ pub(crate) enum Variant {
     Plain,
     /// Nothing, in chunks of as many rows as those of the next three.
     Unmasked,
-    /// Keyed hashes in place of two text columns, and a date cut to its year.
+    /// The customers' mask: keyed hashes in place of two text columns, and a date cut to its year.
     Masked,
     /// The same hashes as words of 16 letters.
     Tokens,
@@ -46,12 +47,13 @@ impl Variant {
 cache = "{}"
 
 [keys]
-benchmark = {{ file = "key", version = "v1" }}
+{} = {{ file = "key", version = "v1" }}
 
 [limits]
 chunk_rows = {CHUNK_ROWS}
 "#,
-                cache.display()
+                cache.display(),
+                customers::KEY,
             ),
         }
     }
@@ -60,30 +62,25 @@ chunk_rows = {CHUNK_ROWS}
     fn table(self) -> String {
         match self {
             Variant::Plain | Variant::Unmasked => String::new(),
-            Variant::Masked => TRANSFORM.to_owned(),
-            Variant::Tokens => TRANSFORM.replace("\"hash\"", "\"token\""),
-            Variant::Protected => format!("protect = [\"name\", \"code\", \"day\"]\n{TRANSFORM}"),
+            Variant::Masked => transform("hash"),
+            Variant::Tokens => transform("token"),
+            Variant::Protected => format!("protect = {:?}\n{}", customers::MASKED, transform("hash")),
         }
     }
 }
 
-const TRANSFORM: &str = r#"
-[[table.transform]]
-plugin = "mask"
-keys = ["benchmark"]
-
-[table.transform.config]
-unlisted = "pass"
-
-[table.transform.config.columns]
-name = { method = "hash", key = "benchmark", normalize = ["trim", "lower"] }
-code = { method = "hash", key = "benchmark" }
-day = { method = "date", truncate = "year" }
-"#;
+/// The mask in `sluice.toml`, its options as JSON, which is TOML but for the colons.
+fn transform(method: &str) -> String {
+    format!(
+        "[[table.transform]]\nplugin = \"mask\"\nkeys = [{:?}]\nconfig = {}\n",
+        customers::KEY,
+        customers::mask_config(method).to_string().replace("\":", "\" = ")
+    )
+}
 
 /// A run of sluice over the whole backlog, into an empty lake. Compiled components are kept beside `project`, in a folder
 /// that all runs of the same parent share.
-pub(crate) fn sluice(project: &Path, server: &Server, variant: Variant) -> Result<Command> {
+pub(crate) fn sluice(project: &Path, server: &Server, table: &Table, variant: Variant) -> Result<Command> {
     let config = project.join("sluice.toml");
     let cache = project.parent().context("a project has a parent")?.join("compiled");
     std::fs::write(project.join("password"), PASSWORD)?;
@@ -94,7 +91,7 @@ pub(crate) fn sluice(project: &Path, server: &Server, variant: Variant) -> Resul
             r#"
 [source]
 server = "127.0.0.1,{}"
-database = "bench"
+database = "{DATABASE}"
 user = "sa"
 password = {{ file = "password" }}
 server_certificate = "{}"
@@ -108,11 +105,12 @@ control_table = "lake/ops/control"
 max_commits_per_batch = 1000000
 
 [[table]]
-capture_instance = "dbo_wide"
+capture_instance = "dbo_{}"
 {}"#,
             server.port,
             server.certificate.display(),
             variant.settings(&cache),
+            table.name,
             variant.table(),
         ),
     )?;

@@ -10,7 +10,18 @@ use tokio::net::TcpStream;
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 
 pub(crate) const PASSWORD: &str = "Str0ng-for-benchmarks";
+pub(crate) const DATABASE: &str = "bench";
 const ROWS_PER_INSERT: u64 = 500;
+
+/// A table to be filled.
+pub(crate) struct Table {
+    /// In the schema `dbo`.
+    pub(crate) name: &'static str,
+    /// Their definitions.
+    pub(crate) columns: &'static str,
+    /// The values of the row of a number, as in an INSERT.
+    pub(crate) row: fn(u64) -> String,
+}
 
 /// A stand-in for SQL Server, of this process alone.
 pub(crate) struct Server {
@@ -47,54 +58,32 @@ impl Server {
         bail!("mssql-sim ended before it was ready")
     }
 
-    /// Makes the table `dbo.wide` with `rows` inserts in its change table.
-    pub(crate) async fn fill(&self, rows: u64) -> Result<()> {
+    /// Makes a table in a database of its own, with `rows` inserts in its change table.
+    pub(crate) async fn fill(&self, table: &Table, rows: u64) -> Result<()> {
         let mut master = connect(self.port, &self.certificate, "master").await?;
         master
-            .simple_query("CREATE DATABASE [bench]")
+            .simple_query(format!("CREATE DATABASE [{DATABASE}]"))
             .await?
             .into_results()
             .await?;
-        let mut client = connect(self.port, &self.certificate, "bench").await?;
+        let mut client = connect(self.port, &self.certificate, DATABASE).await?;
+        let Table { name, columns, row } = table;
         for statement in [
-            "EXEC sys.sp_cdc_enable_db",
-            "CREATE TABLE dbo.wide (id bigint NOT NULL PRIMARY KEY, customer int NOT NULL, amount money NULL, rate float NULL, \
-             price decimal(18,4) NULL, day date NULL, at datetime2(3) NULL, name nvarchar(40) NULL, code varchar(20) NULL, \
-             payload varbinary(16) NULL, active bit NULL, ref uniqueidentifier NULL)",
-            "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N'wide', @role_name = NULL",
+            "EXEC sys.sp_cdc_enable_db".to_owned(),
+            format!("CREATE TABLE dbo.{name} ({columns})"),
+            format!(
+                "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N'{name}', @role_name = NULL"
+            ),
         ] {
             client.simple_query(statement).await?.into_results().await?;
         }
-        let mut id = 0;
-        while id < rows {
-            let mut sql = String::from("INSERT INTO dbo.wide VALUES ");
-            for i in 0..ROWS_PER_INSERT.min(rows - id) {
-                let n = id + i;
-                let null = n % 17 == 0;
-                sql.push_str(&format!(
-                    "{}({n},{},{}.{:02},{}.5,{}.{:04},'20{:02}-{:02}-{:02}','2024-03-01T{:02}:{:02}:{:02}.{:03}',{},'C{:08}',0x{n:016X},{},'{:08X}-1111-2222-3333-{n:012X}')",
-                    if i == 0 { "" } else { "," },
-                    n % 100_000,
-                    n % 10_000,
-                    n % 100,
-                    n % 1000,
-                    n % 100_000,
-                    n % 10_000,
-                    n % 30,
-                    n % 12 + 1,
-                    n % 28 + 1,
-                    n % 24,
-                    n % 60,
-                    n / 60 % 60,
-                    n % 1000,
-                    if null { "NULL".to_owned() } else { format!("N'Customer number {}'", n % 50_000) },
-                    n % 1_000_000,
-                    n % 2,
-                    n % 0xFFFF_FFFF,
-                ));
-            }
+        let mut next = 0;
+        while next < rows {
+            let end = rows.min(next + ROWS_PER_INSERT);
+            let values: Vec<String> = (next..end).map(|number| format!("({})", row(number))).collect();
+            let sql = format!("INSERT INTO dbo.{name} VALUES {}", values.join(","));
             client.simple_query(sql).await?.into_results().await?;
-            id += ROWS_PER_INSERT;
+            next = end;
         }
         Ok(())
     }

@@ -1,8 +1,7 @@
 //! `hash-output`: a column of keyed hashes, written as texts, that the component does not see.
 
-use std::fmt::{self, Write};
-
-use arrow::array::{StringArray, StringBuilder};
+use arrow::array::StringArray;
+use arrow::buffer::{Buffer, OffsetBuffer};
 use data_encoding::{Encoding, Specification};
 
 use super::hmac::{TAG_BYTES, Tagger};
@@ -58,17 +57,18 @@ impl TagText {
         self.prefix.len() + self.length
     }
 
-    /// Appends the text of a digest.
-    pub fn write(&self, tag: &[u8; TAG_BYTES], to: &mut impl Write) -> fmt::Result {
-        match &self.base32 {
-            Some(base32) => {
-                let mut characters = [0; BASE32];
-                base32.encode_mut(tag, &mut characters);
-                to.write_str(&self.prefix)?;
-                to.write_str(std::str::from_utf8(&characters[..self.length]).map_err(|_| fmt::Error)?)
-            }
-            None => to.write_str(&const_hex::Buffer::<TAG_BYTES>::new().format(tag)[..self.length]),
-        }
+    /// Appends the text of a digest: [`TagText::bytes`] of UTF-8.
+    pub fn append(&self, tag: &[u8; TAG_BYTES], to: &mut Vec<u8>) {
+        let Some(base32) = &self.base32 else {
+            let mut digits = const_hex::Buffer::<TAG_BYTES>::new();
+            return to.extend_from_slice(&digits.format(tag).as_bytes()[..self.length]);
+        };
+        let mut characters = [0; BASE32];
+        // As many bytes as the characters are made of.
+        let from = &tag[..(self.length * 5).div_ceil(8)];
+        base32.encode_mut(from, &mut characters[..(from.len() * 8).div_ceil(5)]);
+        to.extend_from_slice(self.prefix.as_bytes());
+        to.extend_from_slice(&characters[..self.length]);
     }
 }
 
@@ -82,19 +82,16 @@ pub(super) fn texts(
     call: &HostCall<'_>,
 ) -> wasmtime::Result<StringArray> {
     let tagger = Tagger::of_context(secret, context);
-    let mut texts = StringBuilder::with_capacity(cells.rows, bytes);
+    let mut values = Vec::with_capacity(bytes);
     for row in 0..cells.rows {
         call.look_at_row(row)?;
-        match cells.get(row) {
-            Some(value) => {
-                text.write(&tagger.tag(value), &mut texts)?;
-                // Ends what was written.
-                texts.append_value("");
-            }
-            None => texts.append_null(),
+        if let Some(value) = cells.get(row) {
+            text.append(&tagger.tag(value), &mut values);
         }
     }
-    Ok(texts.finish())
+    let lengths = (0..cells.rows).map(|row| if cells.is_valid(row) { text.bytes() } else { 0 });
+    let offsets = OffsetBuffer::from_lengths(lengths);
+    Ok(StringArray::try_new(offsets, Buffer::from_vec(values), cells.nulls())?)
 }
 
 #[cfg(test)]
@@ -148,6 +145,14 @@ mod tests {
             ])
         );
         assert_eq!(of(base32("", 1)), texts_of(&[Some("5"), None, Some("t")]));
+        // A shorter text is the beginning of a longer one.
+        for length in 1..=51 {
+            let (short, whole) = (of(base32("", length)), of(base32("", 51)));
+            let cut = whole
+                .iter()
+                .map(|text| text.as_ref().map(|text| text[..length as usize].to_owned()));
+            assert_eq!(short, cut.collect::<Vec<_>>());
+        }
     }
 
     #[test]

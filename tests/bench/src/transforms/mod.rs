@@ -5,7 +5,6 @@
 
 mod copies;
 mod native;
-mod table;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,6 +16,7 @@ use serde_json::{Map, Value, json};
 use sluice::BUILT_IN_COMPONENTS;
 use sluice::transform::{Chain, Engine, KeyRing, Spent, TransformSpec};
 
+use crate::customers;
 use crate::measure::{Spread, report, thread_cpu};
 use crate::say;
 use native::Native;
@@ -30,11 +30,11 @@ const CHUNKS: usize = 10;
 const SIDES: [&str; 3] = ["native", "sandbox", "sandbox, protected"];
 
 pub(crate) fn run(rounds: usize) -> Result<()> {
-    let chunk = table::chunk(CHUNK_ROWS)?;
+    let chunk = customers::chunk(CHUNK_ROWS)?;
     let bench = Bench::new()?;
     let masked = bench.open(vec![mask()], &[])?;
-    let protected = bench.open(vec![mask()], &table::MASKED)?;
-    let mut native = Native::open(&table::shape(), &table::mask_config())?;
+    let protected = bench.open(vec![mask()], &customers::MASKED)?;
+    let mut native = Native::open(&customers::shape(), &customers::mask_config("hash"))?;
     // The first chunk of each is not counted, and shows that all do the same.
     let expected = native.apply(&chunk)?;
     for chain in [&masked, &protected] {
@@ -217,7 +217,7 @@ impl Bench {
         copies::write(plugins.path())?;
         let dir: Option<PathBuf> = Some(plugins.path().to_owned());
         let mut keys = KeyRing::new();
-        keys.insert(table::KEY, "v1", native::secret())?;
+        keys.insert(customers::KEY, "v1", native::secret())?;
         Ok(Bench {
             engine: Engine::new(dir, BUILT_IN_COMPONENTS)?,
             keys,
@@ -229,7 +229,7 @@ impl Bench {
         let protect: Vec<String> = protect.iter().map(|name| (*name).to_owned()).collect();
         Ok(Chain::open(
             &self.engine,
-            &table::shape(),
+            &customers::shape(),
             &specs,
             &self.keys,
             &protect,
@@ -273,8 +273,8 @@ impl Bench {
 
 fn mask() -> TransformSpec {
     TransformSpec {
-        config: table::mask_config(),
-        keys: vec![table::KEY.to_owned()],
+        config: customers::mask_config("hash"),
+        keys: vec![customers::KEY.to_owned()],
         ..TransformSpec::new("mask")
     }
 }

@@ -23,7 +23,7 @@ use sluice_plugin::{
     Table, Transform,
 };
 
-use super::table::KEY;
+use crate::customers::KEY;
 
 /// The secret of [`KEY`], as the SDK's keys make it up.
 pub(super) fn secret() -> Vec<u8> {
@@ -63,20 +63,19 @@ impl Keyed for Keys {
         let text = TagText::hex(*digits).ok_or(KeyedError::Argument)?;
         let view = BinaryView::new(&values, rows as usize).ok_or(KeyedError::Malformed)?;
         let tagger = Tagger::of_context(&secret(), context);
-        let mut texts = String::with_capacity(view.len() * text.bytes());
+        let mut texts = Vec::with_capacity(view.len() * text.bytes());
         let mut offsets = Vec::with_capacity(view.len() + 1);
         offsets.push(0);
         for value in view.iter() {
             if let Some(value) = value {
-                text.write(&tagger.tag(value), &mut texts)
-                    .map_err(|_| KeyedError::Malformed)?;
+                text.append(&tagger.tag(value), &mut texts);
             }
             offsets.push(i32::try_from(texts.len()).map_err(|_| KeyedError::Malformed)?);
         }
         Ok(Column {
             validity: values.validity,
             offsets,
-            values: texts.into_bytes(),
+            values: texts,
         })
     }
 
