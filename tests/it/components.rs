@@ -222,19 +222,38 @@ async fn a_trace_is_logged_once_and_a_log_in_a_pipe_has_no_colours() {
     assert!(!run.stderr.contains('\u{1b}'), "{}", run.stderr);
 }
 
+/// Who looks later has not seen what the run said.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_status_of_a_table_that_stopped_says_where_to_look() {
+async fn why_a_table_stopped_is_kept_until_a_batch_is_done() {
     let server = server().await;
-    let project = project(&server, "badguest", "{ behave = \"trap\" }", "");
-    project.plugin("badguest", &component("badguest"));
-    assert_eq!(project.once().code, 6);
+    let mut project = project(&server, "map", "{ columns = { v = { cast = \"int\" } } }", "");
+    let run = project.once();
+    assert_eq!(run.code, 6, "{}", run.stdout);
+    let said = run.failure("dbo_guarded")["error"]
+        .as_str()
+        .expect("a message")
+        .to_owned();
     let status = project.run("status", &[]).ok();
     assert!(status.stdout.contains(" failed "), "{}", status.stdout);
+    assert!(status.stdout.contains("stopped at "), "{}", status.stdout);
+    assert!(status.stdout.contains(&said), "{}", status.stdout);
+    let check = project.run("check", &[]).ok();
+    let told = "and the next one stops there too unless this is over";
     assert!(
-        status.stdout.contains("the last lines of `sluice run` said why"),
+        check.stdout.contains(told) && check.stdout.contains(&said),
         "{}",
-        status.stdout
+        check.stdout
     );
+    // A run that stops again keeps the newer one.
+    assert_eq!(project.once().code, 6);
+    project.edit("plugin = \"map\"", "plugin = \"map\"\non_error = \"quarantine\"");
+    project.once().ok();
+    let status = project.run("status", &["--json"]).ok().events();
+    assert!(
+        status[0]["stopped"].is_null() && status[0]["stopped_at"].is_null(),
+        "{status:?}"
+    );
+    assert!(!project.run("check", &[]).ok().stdout.contains(told));
 }
 
 #[tokio::test(flavor = "multi_thread")]

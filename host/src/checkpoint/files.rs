@@ -17,6 +17,7 @@ use crate::lake::durable::{self, Published};
 
 pub const STREAM: &str = "stream.json";
 pub const OWNER: &str = "owner.json";
+pub const STOPPED: &str = "stopped.json";
 pub const LOCK: &str = "lock";
 pub const OFFSETS: &str = "offsets";
 pub const COMMITS: &str = "commits";

@@ -26,7 +26,7 @@ pub(crate) use reader::UNNAMED;
 pub use reader::{CheckpointReader, CheckpointState, Running};
 pub use records::{
     ATTEMPTS, BEFORE_THE_FIRST, Begin, CLOSED, CLOSED_DETAIL, CommitRecord, FORMAT, InstanceRange, Owner, PlannedBatch,
-    RETRY_DETAIL, RETRY_EVENT, RETRY_INTERRUPTED, Retry, SourceSeen, StreamIdentity, Unsettled,
+    RETRY_DETAIL, RETRY_EVENT, RETRY_INTERRUPTED, Retry, SourceSeen, Stopped, StreamIdentity, Unsettled,
 };
 pub use resume::{Resume, StateError, expect_whole, reconcile};
 pub use writer::Checkpoint;

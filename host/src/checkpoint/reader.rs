@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::CheckpointError;
 use super::files;
 use super::hosts::{self, Lease, LeaseState};
-use super::records::{CommitRecord, Owner, PlannedBatch, StreamIdentity};
+use super::records::{CommitRecord, Owner, PlannedBatch, Stopped, StreamIdentity};
 use crate::identity::BatchId;
 use crate::lake::{LakeError, Location};
 
@@ -109,6 +109,11 @@ impl CheckpointReader {
     /// The process that runs the stream, or ran it last.
     pub fn owner(&self) -> Result<Option<Owner>, CheckpointError> {
         files::read_json(&self.root.join(files::OWNER), files::ADVICE_OWNER)
+    }
+
+    /// Why the stream stopped, where it did and no batch was done since. What cannot be read says nothing.
+    pub fn stopped(&self) -> Option<Stopped> {
+        files::read_json(&self.root.join(files::STOPPED), "").ok().flatten()
     }
 
     /// Whether a process runs the stream now, or may run it: under a lease that is not over.

@@ -306,6 +306,18 @@ pub const BEFORE_THE_FIRST: Offset = Offset {
     commit_ts: UtcMicros(0),
 };
 
+/// Why a stream stopped and waits for a person (`stopped.json`): what its last run said. For people alone, and gone with the
+/// next batch that is done. Nothing is decided by it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stopped {
+    /// Format of the file.
+    pub format: u32,
+    /// When.
+    pub at: UtcMicros,
+    /// The error, with all its causes. As any message, it holds no value of a row.
+    pub error: String,
+}
+
 /// The process that runs a stream (`owner.json`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {

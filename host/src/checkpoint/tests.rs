@@ -66,6 +66,25 @@ fn what_is_in_quarantine_is_told_by_any_record_that_can_be_read() {
 }
 
 #[test]
+fn why_a_stream_stopped_is_kept_until_a_batch_is_done_and_stops_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let checkpoint = open(folder.path());
+    assert_eq!(checkpoint.reader().stopped(), None);
+    checkpoint.plan(&planned(0, 0)).unwrap();
+    for error in ["the first", "the last"] {
+        checkpoint.stopped(error.to_owned());
+        assert_eq!(checkpoint.reader().stopped().unwrap().error, error);
+    }
+    checkpoint.commit(&commit_record(0, Some(4))).unwrap();
+    assert_eq!(checkpoint.reader().stopped(), None);
+    // Damaged, it says nothing, and the stream goes on.
+    std::fs::write(folder.path().join("stopped.json"), b"{").unwrap();
+    assert_eq!(checkpoint.reader().stopped(), None);
+    checkpoint.commit(&commit_record(1, Some(5))).unwrap();
+    assert!(!folder.path().join("stopped.json").exists());
+}
+
+#[test]
 fn a_crash_between_any_two_files_is_read_right() {
     let folder = tempfile::tempdir().unwrap();
     let checkpoint = open(folder.path());

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::files;
 use super::hold::{LOCK_PATIENCE, LOCK_PATIENCE_LEASED, expect_lease_over, take_lock};
 use super::hosts::ProcessLease;
-use super::records::{CommitRecord, FORMAT, Owner, PlannedBatch, StreamIdentity, Unsettled};
+use super::records::{CommitRecord, FORMAT, Owner, PlannedBatch, Stopped, StreamIdentity, Unsettled};
 use super::{CheckpointError, CheckpointReader, CheckpointState};
 use crate::identity::{BatchId, host_name};
 use crate::lake::LakeError;
@@ -200,7 +200,32 @@ impl Checkpoint {
                 return Err(CheckpointError::Conflict { file });
             }
         }
+        self.went_on();
         self.stay_named()
+    }
+
+    /// Writes why the stream stops, for the people who look at it later. Where that fails, the error is still told.
+    pub fn stopped(&self, error: String) {
+        let stopped = Stopped {
+            format: FORMAT,
+            at: UtcMicros::now(),
+            error,
+        };
+        let file = self.reader.root().join(files::STOPPED);
+        let written = self.check_lease().and_then(|()| files::replace_json(&file, &stopped));
+        if let Err(error) = written {
+            tracing::warn!(file = %file.display(), %error, "could not write why the stream stopped");
+        }
+    }
+
+    /// A batch is done, so whatever stopped the stream before is over.
+    fn went_on(&self) {
+        let file = self.reader.root().join(files::STOPPED);
+        if let Err(error) = std::fs::remove_file(&file)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(file = %file.display(), %error, "could not remove why the stream stopped before");
+        }
     }
 
     /// `owner.json` names this process still, or a successor. It can be lost, or name a process that counted to the same

@@ -16,7 +16,7 @@ use crate::source::{
     AskPool, Asker, Catalog, ChangeReader, SourceError, StreamPool, TableSource, check_history, expect_left, persist,
 };
 use crate::table_stream::{Course, Open, Standing, StreamError, plugin_name, recorded_position, specs, standing};
-use crate::transform::{Chain, Engine, KeyRing, Provenance, Route, SourceRoute};
+use crate::transform::{Chain, Engine, KeyRing, OnError, Provenance, Route, SourceRoute};
 
 #[derive(Debug, Args)]
 pub(super) struct CheckArgs {
@@ -234,6 +234,7 @@ fn print_table(table: &TableSettings, source: &TableSource, opened: &Chain, stan
             format!("{:?}", table.on_transform_change).to_lowercase(),
         ),
         ("leak_check", format!("{:?}", table.leak_check).to_lowercase()),
+        ("max_quarantined", table.max_quarantined.to_string()),
     ] {
         let origin = match table.origins.get(key) {
             Some(Origin::Table) => "the table",
@@ -250,13 +251,17 @@ fn print_table(table: &TableSettings, source: &TableSource, opened: &Chain, stan
     }
     for (step, settings) in opened.provenance().iter().zip(&table.transforms) {
         say!(
-            "  transform  {}  sha256 {:.16}…  wit {}  memory {} MiB  output {} MiB  deadline {:?}{}{}",
+            "  transform  {}  sha256 {:.16}…  wit {}  memory {} MiB  output {} MiB  deadline {:?}  on_error {}{}{}",
             plugin_name(step),
             step.sha256,
             step.wit,
             settings.memory_bytes >> 20,
             settings.output_bytes >> 20,
             settings.deadline,
+            match settings.on_error {
+                OnError::Fail => "fail",
+                OnError::Quarantine => "quarantine",
+            },
             if settings.wasi { "  wasi" } else { "" },
             describe_grants(step)
         );
@@ -326,6 +331,12 @@ fn describe_standing(standing: &Standing) -> String {
     }
     if let Some(owner) = &standing.owner {
         text.push_str(&format!("; {owner} runs it now"));
+    }
+    if let Some(stopped) = &standing.stopped {
+        text.push_str(&format!(
+            "; the last run stopped at {}, and the next one stops there too unless this is over: {}",
+            stopped.at, stopped.error
+        ));
     }
     text
 }

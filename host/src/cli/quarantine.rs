@@ -147,6 +147,9 @@ async fn list_table(table: &TableSettings, args: &ListArgs) -> Result<(), Stream
     for (where_it_is, statement) in statements(&open) {
         say!("  {where_it_is}: {statement}");
     }
+    if !open.is_empty() {
+        say!("  `sluice quarantine retry` reads them again from the source, through the transforms as they are now");
+    }
     kept
 }
 

@@ -183,7 +183,7 @@ fn plain(event: &Event) -> Option<String> {
 fn into_quarantine(rows: u64) -> String {
     match rows {
         0 => String::new(),
-        rows => format!(", {} into quarantine", grouped(rows)),
+        rows => format!(" written, {} put into quarantine", grouped(rows)),
     }
 }
 
@@ -462,7 +462,9 @@ mod tests {
         let mut summary = TableSummary::new(CaptureInstance("dbo_t".to_owned()), "t".into(), Vec::new());
         assert!(summary_line(&summary).starts_with("dbo_t: no rows, up to the beginning"));
         summary.quarantined = 5;
-        assert!(summary_line(&summary).starts_with("dbo_t: no rows, 5 into quarantine, up to the beginning"));
+        assert!(
+            summary_line(&summary).starts_with("dbo_t: no rows written, 5 put into quarantine, up to the beginning")
+        );
     }
 
     #[test]

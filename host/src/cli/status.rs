@@ -52,6 +52,10 @@ struct TableStatus {
     open_quarantined: Option<i64>,
     /// The process that runs it now, if one does; or the one whose lease ran out and that nobody followed yet.
     owner: Option<String>,
+    /// When the table stopped with an error and waits for a person; null once a batch is done again.
+    stopped_at: Option<UtcMicros>,
+    /// That error.
+    stopped: Option<String>,
     error: Option<String>,
 }
 
@@ -122,6 +126,8 @@ fn status_of(
         last_rows: None,
         open_quarantined: row.and_then(|row| row.open_quarantined),
         owner: None,
+        stopped_at: None,
+        stopped: None,
         error: None,
         target,
     };
@@ -153,6 +159,10 @@ fn read_checkpoint(
         status.open_batch = Some(open.batch_id);
         status.open_attempt = Some(open.attempt);
         status.open_reason = open.reason;
+    }
+    if let Some(stopped) = reader.stopped() {
+        status.stopped_at = Some(stopped.at);
+        status.stopped = Some(stopped.error);
     }
     status.owner = match reader.running()? {
         Running::Nobody => None,
@@ -190,9 +200,11 @@ fn print(all: &[TableStatus]) {
             };
             say!("    batch {open} was begun and is not done{anew}: `sluice check` says how the next run goes on");
         }
-        if table.status == verdict::TableStatus::Failed.as_str() {
+        if let (Some(at), Some(error)) = (table.stopped_at, &table.stopped) {
+            say!("    stopped at {at}: {error}");
+        } else if table.status == verdict::TableStatus::Failed.as_str() {
             say!(
-                "    it stopped and waits for you: the last lines of `sluice run` said why; `sluice check` looks whether it can run"
+                "    it stopped, and the last lines of `sluice run` said why; `sluice check` looks whether it can run"
             );
         }
         if let Some(rows @ 1..) = table.open_quarantined {

@@ -228,9 +228,10 @@ impl CheckpointFiles {
     }
 
     fn look_around(&mut self) -> Result<(), CheckpointError> {
-        const OURS: [&str; 7] = [
+        const OURS: [&str; 8] = [
             files::STREAM,
             files::OWNER,
+            files::STOPPED,
             files::LOCK,
             files::OFFSETS,
             files::COMMITS,

@@ -244,19 +244,28 @@ fn compare_rejects(expected: &[ExpectedReject], came: &[Rejected]) -> Verdict {
         .collect();
     let missing = expected.iter().filter(|reject| !came.contains(reject));
     let unexpected = came.iter().filter(|reject| !expected.contains(reject));
+    let line: Vec<String> = came
+        .iter()
+        .map(|reject| {
+            format!(
+                "{{ row = {}, column = \"{}\", code = \"{}\" }}",
+                reject.row, reject.column, reject.code
+            )
+        })
+        .collect();
     let about = came.iter().find_map(|reject| about_code(&reject.code));
     let about = about.map(|about| format!(" ({about})")).unwrap_or_default();
     let told: Vec<String> = missing
-        .map(|reject| format!("{} was expected", say_reject(reject)))
-        .chain(unexpected.map(|reject| format!("{} was not", say_reject(reject))))
+        .map(|reject| format!("{} was expected and did not come", say_reject(reject)))
+        .chain(unexpected.map(|reject| format!("{} was not expected", say_reject(reject))))
         .collect();
     if told.is_empty() {
         Verdict::Ok(Some(counted(came.len(), "row")))
     } else {
         Verdict::Failed(format!(
-            "{}{about}; mend the component, or say in the fixture what is to be rejected: `rejects = [{{ row = 1, column = \"…\", \
-             code = \"…\" }}]`",
-            told.join(", ")
+            "{}{about}; mend the component, or, if that is right, say so above `[table]` in the fixture: `rejects = [{}]`",
+            told.join(", "),
+            line.join(", ")
         ))
     }
 }

@@ -164,7 +164,7 @@ pub async fn run_table(shared: Arc<Shared>, settings: TableSettings) -> Result<T
             kept::tell(&shared, &settings, error).await;
             // How the table does is for the process to say that has it now.
             if !matches!(error, StreamError::TakenOver { .. }) {
-                table.tell_failed().await;
+                table.tell_failed(error).await;
             }
         }
         // Whatever ended the stream, what is committed gets its facts and its verdict.

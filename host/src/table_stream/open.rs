@@ -401,8 +401,15 @@ impl OpenTable {
         }
     }
 
-    /// Has the control table say that the table stopped and waits for a person.
-    pub(super) async fn tell_failed(&mut self) {
+    /// Has the checkpoint say why the table stopped, and the control table that it did and waits for a person.
+    pub(super) async fn tell_failed(&mut self, error: &StreamError) {
+        let (checkpoint, words) = (self.checkpoint.clone(), crate::error::chain(error));
+        // What does not get there is told all the same.
+        let _ = blocking(move || {
+            checkpoint.stopped(words);
+            Ok(())
+        })
+        .await;
         // The error that stopped the table is the one to report.
         let _ = self.publish_status(TableStatus::Failed).await;
     }

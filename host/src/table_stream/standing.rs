@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::checkpoint::{CheckpointReader, CheckpointState, Resume, Running, reconcile};
+use crate::checkpoint::{CheckpointReader, CheckpointState, Resume, Running, Stopped, reconcile};
 use crate::config::{OwnershipSettings, TableSettings};
 use crate::identity::BatchId;
 use crate::lake::BronzeTable;
@@ -25,6 +25,8 @@ pub(crate) struct Standing {
     pub(crate) last: Option<(BatchId, Option<Offset>)>,
     /// A batch that was begun and is not done, and what becomes of it.
     pub(crate) open: Option<(BatchId, Open)>,
+    /// Why the last run stopped, and when.
+    pub(crate) stopped: Option<Stopped>,
     /// The process that runs the table now.
     pub(crate) owner: Option<String>,
     /// Whether the bronze table is there.
@@ -117,6 +119,11 @@ pub(crate) async fn standing(
             in_quarantine: seen.quarantine.flatten(),
         },
     };
+    // While a process runs the table, its own word counts.
+    let stopped = match seen.owner {
+        Some(_) => None,
+        None => blocking(move || Ok(reader.stopped())).await?,
+    };
     let instances: Vec<_> = source.table.instances.iter().map(|instance| &instance.name).collect();
     let chain_changed = chain_changed(settings, chain, &left);
     let course = course(settings, &instances, chain, left)?;
@@ -130,6 +137,7 @@ pub(crate) async fn standing(
             .state
             .last_committed
             .map(|record| (record.batch_id, record.position())),
+        stopped,
         owner: seen.owner,
         has_bronze: seen.bronze.is_some(),
         chain_changed,

@@ -65,8 +65,9 @@ pub enum TransformError {
     },
     /// More rows of a batch than may.
     #[error(
-        "table {table}: {rows} rows of batch {batch} cannot be transformed, and `max_quarantined` is {most}; the first is \
+        "table {table}: {} of batch {batch} cannot be transformed, and `max_quarantined` is {most}; the first is \
          rejected with code `{code}`{}, LSN {lsn}. mend the component or its configuration, or raise `max_quarantined`",
+        match rows { 1 => "1 row".to_owned(), rows => format!("{rows} rows") },
         column.as_ref().map(|column| format!(", column `{column}`")).unwrap_or_default()
     )]
     TooManyQuarantined {
@@ -150,7 +151,8 @@ pub enum ConfigFault {
     },
     /// The configuration says nothing about these columns, and that is an error.
     #[error(
-        "the configuration does not say what to do with {}; name each, or set `unlisted` to what shall happen to them",
+        "the configuration does not say what to do with {}; name each, or say in it what shall happen to all others (for `mask` and \
+         `map` that is `unlisted`)",
         columns(.0)
     )]
     Unlisted(Vec<String>),

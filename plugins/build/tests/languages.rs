@@ -171,7 +171,7 @@ fn the_python_template_and_its_sdk_pass_their_tests() {
         &here().join("tests/sdk"),
         path,
     );
-    assert_passed(&sdk.unwrap(), "Ran 20 tests");
+    assert_passed(&sdk.unwrap(), "Ran 22 tests");
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn the_javascript_template_and_its_sdk_pass_their_tests() {
     };
     assert_passed(&output, "pass 8");
     let output = tested("node", &["--test", "columns.test.mjs"], &here().join("tests/sdk"), sdk);
-    assert_passed(&output.unwrap(), "pass 13");
+    assert_passed(&output.unwrap(), "pass 14");
 }
 
 #[test]

@@ -152,6 +152,18 @@ test('rows are dropped and rejected', () => {
   assert.deepEqual(result.rejects, [{ row: 2, column: 'n', code: 'missing' }]);
 });
 
+test('a reject names a column that came in', () => {
+  class Misspelt extends Filtering {
+    apply(batch) {
+      batch.reject(0, '_operation', 'of-a-metadata-column');
+      batch.reject(1, 'twice', 'of-an-output');
+    }
+  }
+  assert.throws(() => run(Misspelt, table({ n: INT32 }), {}, { n: [1, 2] }), {
+    message: 'the table has no column twice: a reject names the column that came in',
+  });
+});
+
 test("an answer that is not the plan's is refused", () => {
   for (const [answer, code] of [
     [{ twice: [1] }, 'wrong-length'],

@@ -227,6 +227,23 @@ class Calls(unittest.TestCase):
             run(Late, table(n=INT32), {}, {"n": [1, 2]})
         self.assertEqual(str(raised.exception), "the batch has 2 rows, counted from 0, and row 2 is not one of them")
 
+    def test_a_reject_names_a_column_that_came_in(self):
+        class Misspelt(Filtering):
+            def apply(self, batch):
+                batch.reject(0, "_operation", "of-a-metadata-column")
+                batch.reject(1, "twice", "of-an-output")
+
+        with self.assertRaises(ValueError) as raised:
+            run(Misspelt, table(n=INT32), {}, {"n": [1, 2]})
+        self.assertEqual(
+            str(raised.exception), "the table has no column twice: a reject names the column that came in"
+        )
+
+    def test_an_error_says_where_it_is(self):
+        self.assertEqual(str(ApplyError("a-code")), "a-code")
+        self.assertEqual(str(ApplyError("a-code", column="n")), "a-code (column n)")
+        self.assertEqual(str(ApplyError("a-code", "why", column="n", row=0)), "a-code: why (column n, row 0)")
+
     def test_columns_are_found_ignoring_case_where_there_is_one(self):
         one = table(Phone=STRING)
         self.assertEqual(one.find("phone").name, "Phone")

@@ -10,6 +10,7 @@ export const Operation = Object.freeze({ SNAPSHOT: 0, DELETE: 1, INSERT: 2, UPDA
 export class Batch {
   #raw = new Map();
   #decoded = new Map();
+  #names;
   #rejects = new Map();
   #dropped = new Set();
 
@@ -20,6 +21,7 @@ export class Batch {
     this.rows = rows;
     this.operations = operations;
     const types = new Map(table.fields.map((field) => [field.name, field.dataType]));
+    this.#names = new Set([...types.keys(), ...METADATA.keys()]);
     plan.reads.forEach((name, index) => {
       this.#raw.set(name, { dataType: types.get(name) ?? METADATA.get(name), column: raw[index] });
     });
@@ -47,6 +49,9 @@ export class Batch {
     this.#check(row);
     if (!/^[a-z0-9-]{1,64}$/.test(code)) {
       throw new RangeError('a code has 1 to 64 lower-case letters, digits and hyphens');
+    }
+    if (!this.#names.has(column)) {
+      throw new RangeError(`the table has no column ${column}: a reject names the column that came in`);
     }
     if (!this.#rejects.has(row)) this.#rejects.set(row, { row, column, code });
   }

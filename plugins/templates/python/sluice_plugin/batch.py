@@ -32,10 +32,13 @@ class Batch:
     first asked for.
     """
 
-    def __init__(self, rows: int, operations: bytes, raw: dict[str, tuple[DataType, Column]]) -> None:
+    def __init__(
+        self, rows: int, operations: bytes, raw: dict[str, tuple[DataType, Column]], names: frozenset[str]
+    ) -> None:
         self.rows = rows
         self.operations = operations
         self._raw = raw
+        self._names = names
         self._decoded: dict[str, list[Any]] = {}
         self._rejects: dict[int, tuple[str, str]] = {}
         self._dropped: set[int] = set()
@@ -47,7 +50,7 @@ class Batch:
             raise ApplyError("malformed-input", "the batch has not the columns that the plan reads")
         types = {column.name: column.data_type for column in table.fields}
         named = {name: (types.get(name) or METADATA[name], column) for name, column in zip(plan.reads, raw)}
-        return cls(rows, operations, named)
+        return cls(rows, operations, named, frozenset(types) | frozenset(METADATA))
 
     def __len__(self) -> int:
         return self.rows
@@ -73,6 +76,8 @@ class Batch:
         self._check(row)
         if not _CODE.fullmatch(code):
             raise ValueError("a code has 1 to 64 lower-case letters, digits and hyphens")
+        if column not in self._names:
+            raise ValueError(f"the table has no column {column}: a reject names the column that came in")
         self._rejects.setdefault(row, (column, code))
 
     def drop(self, row: int) -> None:

@@ -51,7 +51,10 @@ class ApplyError(Exception):
     """
 
     def __init__(self, code: str, message: str = "", *, column: str | None = None, row: int | None = None) -> None:
-        super().__init__(f"{code}: {message}" if message else code)
+        place = [f"column {column}"] if column else []
+        place += [f"row {row}"] if row is not None else []
+        told = f"{code}: {message}" if message else code
+        super().__init__(f"{told} ({', '.join(place)})" if place else told)
         self.code = code
         self.message = message
         self.column = column
