@@ -35,6 +35,11 @@ impl<'a> Cells<'a> {
         self.validity.is_none_or(|bits| bits[row / 8] >> (row % 8) & 1 != 0)
     }
 
+    /// Rows that have one.
+    pub(crate) fn values(&self) -> usize {
+        self.rows - self.nulls().map_or(0, |nulls| nulls.null_count())
+    }
+
     /// Which rows have one, for a column of as many rows.
     pub(crate) fn nulls(&self) -> Option<NullBuffer> {
         let bits = Buffer::from(self.validity?);

@@ -76,8 +76,7 @@ impl Host for HostState {
         if !self.made.has_place(output) {
             return Ok(Ok(()));
         }
-        let values = (0..cells.rows).filter(|row| cells.get(*row).is_some()).count();
-        let bytes = values.saturating_mul(text.bytes());
+        let bytes = cells.values().saturating_mul(text.bytes());
         if i32::try_from(bytes).is_err() {
             return Err(OutputSpent.into());
         }

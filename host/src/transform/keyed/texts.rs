@@ -89,9 +89,13 @@ pub(super) fn texts(
             text.append(&tagger.tag(value), &mut values);
         }
     }
-    let lengths = (0..cells.rows).map(|row| if cells.is_valid(row) { text.bytes() } else { 0 });
-    let offsets = OffsetBuffer::from_lengths(lengths);
-    Ok(StringArray::try_new(offsets, Buffer::from_vec(values), cells.nulls())?)
+    let nulls = cells.nulls();
+    let length = |row| if cells.is_valid(row) { text.bytes() } else { 0 };
+    let offsets = match &nulls {
+        None => OffsetBuffer::from_repeated_length(text.bytes(), cells.rows),
+        Some(_) => OffsetBuffer::from_lengths((0..cells.rows).map(length)),
+    };
+    Ok(StringArray::try_new(offsets, Buffer::from_vec(values), nulls)?)
 }
 
 #[cfg(test)]
