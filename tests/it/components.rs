@@ -254,6 +254,15 @@ async fn why_a_table_stopped_is_kept_until_a_batch_is_done() {
         "{status:?}"
     );
     assert!(!project.run("check", &[]).ok().stdout.contains(told));
+    // A run that finds nothing to do went on as well.
+    let file = project.lake().join("checkpoints/dbo_guarded/stopped.json");
+    assert!(!file.exists());
+    let later = r#"{ "format": 1, "at": "9999-12-31T00:00:00.000Z", "error": "of a run before" }"#;
+    std::fs::write(&file, later).expect("written");
+    let status = project.run("status", &[]).ok();
+    assert!(status.stdout.contains("of a run before"), "{}", status.stdout);
+    project.once().ok();
+    assert!(!file.exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -111,9 +111,12 @@ impl CheckpointReader {
         files::read_json(&self.root.join(files::OWNER), files::ADVICE_OWNER)
     }
 
-    /// Why the stream stopped, where it did and no batch was done since. What cannot be read says nothing.
-    pub fn stopped(&self) -> Option<Stopped> {
-        files::read_json(&self.root.join(files::STOPPED), "").ok().flatten()
+    /// Why the stream stopped, where it did and was not seen to go on since. What cannot be read says nothing.
+    pub fn stopped(&self, state: &CheckpointState) -> Option<Stopped> {
+        let stopped: Option<Stopped> = files::read_json(&self.root.join(files::STOPPED), "").ok().flatten();
+        // A crash leaves the file behind, after the record of a batch.
+        let last = state.last_committed.as_ref().map(|record| record.committed_at);
+        stopped.filter(|stopped| last.is_none_or(|last| last < stopped.at))
     }
 
     /// Whether a process runs the stream now, or may run it: under a lease that is not over.

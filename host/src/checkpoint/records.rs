@@ -306,8 +306,8 @@ pub const BEFORE_THE_FIRST: Offset = Offset {
     commit_ts: UtcMicros(0),
 };
 
-/// Why a stream stopped and waits for a person (`stopped.json`): what its last run said. For people alone, and gone with the
-/// next batch that is done. Nothing is decided by it.
+/// Why a stream stopped (`stopped.json`): what its run said. For people alone, and gone when a run has done a batch or found
+/// nothing more to do. Nothing is decided by it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stopped {
     /// Format of the file.

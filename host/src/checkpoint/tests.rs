@@ -69,19 +69,37 @@ fn what_is_in_quarantine_is_told_by_any_record_that_can_be_read() {
 fn why_a_stream_stopped_is_kept_until_a_batch_is_done_and_stops_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let checkpoint = open(folder.path());
-    assert_eq!(checkpoint.reader().stopped(), None);
+    let file = folder.path().join("stopped.json");
+    let stopped = |checkpoint: &Checkpoint| {
+        let state = checkpoint.latest().unwrap();
+        checkpoint.reader().stopped(&state).map(|stopped| stopped.error)
+    };
+    assert_eq!((stopped(&checkpoint), checkpoint.has_stop()), (None, false));
     checkpoint.plan(&planned(0, 0)).unwrap();
     for error in ["the first", "the last"] {
         checkpoint.stopped(error.to_owned());
-        assert_eq!(checkpoint.reader().stopped().unwrap().error, error);
+        assert_eq!(stopped(&checkpoint).as_deref(), Some(error));
     }
+    // Another process knows of it and removes it.
+    drop(checkpoint);
+    let checkpoint = open(folder.path());
+    assert!(checkpoint.has_stop());
+    let kept = std::fs::read(&file).unwrap();
     checkpoint.commit(&commit_record(0, Some(4))).unwrap();
-    assert_eq!(checkpoint.reader().stopped(), None);
+    assert!(!file.exists() && !checkpoint.has_stop());
+    // Killed between the two: the batch is newer.
+    let mut record = commit_record(1, Some(5));
+    record.committed_at = crate::lsn::UtcMicros::now();
+    checkpoint.commit(&record).unwrap();
+    std::fs::write(&file, kept).unwrap();
+    assert_eq!(stopped(&checkpoint), None);
     // Damaged, it says nothing, and the stream goes on.
-    std::fs::write(folder.path().join("stopped.json"), b"{").unwrap();
-    assert_eq!(checkpoint.reader().stopped(), None);
-    checkpoint.commit(&commit_record(1, Some(5))).unwrap();
-    assert!(!folder.path().join("stopped.json").exists());
+    drop(checkpoint);
+    std::fs::write(&file, b"{").unwrap();
+    let checkpoint = open(folder.path());
+    assert_eq!(stopped(&checkpoint), None);
+    checkpoint.went_on();
+    assert!(!file.exists());
 }
 
 #[test]

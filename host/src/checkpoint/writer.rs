@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fs::File;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::files;
@@ -25,6 +26,8 @@ pub struct Checkpoint {
     reader: CheckpointReader,
     owner: Owner,
     hold: Hold,
+    /// Whether there is a file that says why the stream stopped, as far as this process knows.
+    has_stop: Arc<AtomicBool>,
 }
 
 /// What makes the checkpoint this process's.
@@ -102,7 +105,13 @@ impl Checkpoint {
         };
         let file = reader.root().join(files::OWNER);
         files::replace_json(&file, &owner)?;
-        Ok(Checkpoint { reader, owner, hold })
+        let has_stop = std::fs::symlink_metadata(reader.root().join(files::STOPPED)).is_ok();
+        Ok(Checkpoint {
+            reader,
+            owner,
+            hold,
+            has_stop: Arc::new(AtomicBool::new(has_stop)),
+        })
     }
 
     /// For what a reader can do.
@@ -204,22 +213,37 @@ impl Checkpoint {
         self.stay_named()
     }
 
-    /// Writes why the stream stops, for the people who look at it later. Where that fails, the error is still told.
+    /// Writes why the stream stops, for the people who look at it later. Who has lost the stream says nothing about it, and
+    /// where it cannot be written, the error is told all the same.
     pub fn stopped(&self, error: String) {
+        if self.check_lease().is_err() {
+            return;
+        }
         let stopped = Stopped {
             format: FORMAT,
             at: UtcMicros::now(),
             error,
         };
         let file = self.reader.root().join(files::STOPPED);
-        let written = self.check_lease().and_then(|()| files::replace_json(&file, &stopped));
+        self.has_stop.store(true, Ordering::Relaxed);
+        let written = files::to_json(&file, &stopped).and_then(|json| {
+            durable::replace(&file, &json).map_err(|error| LakeError::io("write", &file, error).into())
+        });
         if let Err(error) = written {
             tracing::warn!(file = %file.display(), %error, "could not write why the stream stopped");
         }
     }
 
-    /// A batch is done, so whatever stopped the stream before is over.
-    fn went_on(&self) {
+    /// Whether [`Checkpoint::went_on`] has something to do.
+    pub fn has_stop(&self) -> bool {
+        self.has_stop.load(Ordering::Relaxed)
+    }
+
+    /// A batch is done, or there is nothing more to do: whatever stopped the stream before is over.
+    pub fn went_on(&self) {
+        if !self.has_stop.swap(false, Ordering::Relaxed) {
+            return;
+        }
         let file = self.reader.root().join(files::STOPPED);
         if let Err(error) = std::fs::remove_file(&file)
             && error.kind() != std::io::ErrorKind::NotFound

@@ -334,7 +334,7 @@ fn describe_standing(standing: &Standing) -> String {
     }
     if let Some(stopped) = &standing.stopped {
         text.push_str(&format!(
-            "; the last run stopped at {}, and the next one stops there too unless this is over: {}",
+            "; a run stopped at {}, and the next one stops there too unless this is over: {}",
             stopped.at, stopped.error
         ));
     }

@@ -144,11 +144,13 @@ async fn list_table(table: &TableSettings, args: &ListArgs) -> Result<(), Stream
         true => print_rows(&open),
         false => print_kinds(&open),
     }
+    if open.iter().any(|row| !row.is_lost()) {
+        say!(
+            "  `sluice quarantine retry` reads again what the source still has, through the transforms as they are now"
+        );
+    }
     for (where_it_is, statement) in statements(&open) {
         say!("  {where_it_is}: {statement}");
-    }
-    if !open.is_empty() {
-        say!("  `sluice quarantine retry` reads them again from the source, through the transforms as they are now");
     }
     kept
 }

@@ -52,7 +52,7 @@ struct TableStatus {
     open_quarantined: Option<i64>,
     /// The process that runs it now, if one does; or the one whose lease ran out and that nobody followed yet.
     owner: Option<String>,
-    /// When the table stopped with an error and waits for a person; null once a batch is done again.
+    /// When a run stopped with an error; null once one has gone on.
     stopped_at: Option<UtcMicros>,
     /// That error.
     stopped: Option<String>,
@@ -149,6 +149,10 @@ fn read_checkpoint(
         return Ok(());
     }
     let state = reader.latest()?;
+    if let Some(stopped) = reader.stopped(&state) {
+        status.stopped_at = Some(stopped.at);
+        status.stopped = Some(stopped.error);
+    }
     if let Some(last) = &state.last_committed {
         status.batch_id = Some(last.batch_id);
         status.end_lsn = last.position().map(|end| end.lsn);
@@ -159,10 +163,6 @@ fn read_checkpoint(
         status.open_batch = Some(open.batch_id);
         status.open_attempt = Some(open.attempt);
         status.open_reason = open.reason;
-    }
-    if let Some(stopped) = reader.stopped() {
-        status.stopped_at = Some(stopped.at);
-        status.stopped = Some(stopped.error);
     }
     status.owner = match reader.running()? {
         Running::Nobody => None,

@@ -16,7 +16,7 @@ use super::sql_type::{ALL, SqlType};
 use super::trial::{Check, OPENS, Verdict};
 use super::values;
 use crate::shape::{ColumnShape, Recorded};
-use crate::transform::{Chain, TransformError};
+use crate::transform::{Chain, ConfigFault, TransformError};
 
 /// Made-up rows of a chunk. Enough to cross bytes of a bitmap, few enough for a language runtime that starts slowly.
 const ROWS: usize = 40;
@@ -245,6 +245,15 @@ fn all_types(trial: &Trial<'_>, random: &mut StdRng) -> Finding {
     let setup = with_all_types(trial.setup)?;
     let chain = match trial.bench.open(&setup) {
         Ok(chain) => chain,
+        // Which of the many made-up columns they are is of no use.
+        Err(TransformError::Config {
+            fault: ConfigFault::Unlisted(_),
+            ..
+        }) => {
+            return Ok(Verdict::Skipped(
+                "the component takes no column that the configuration does not name".to_owned(),
+            ));
+        }
         Err(TransformError::Config { fault, .. }) => {
             return Ok(Verdict::Skipped(format!(
                 "the component does not take columns of all types with this configuration: {fault}"
@@ -339,6 +348,10 @@ fn canaries(trial: &Trial<'_>, random: &mut StdRng) -> Finding {
         .filter(|at| !planted.has(**at))
         .map(|at| columns[*at].name.as_str())
         .collect();
+    let without = || format!("not of {}, whose type has too few values to tell", unseen.join(", "));
+    if unseen.len() == hidden.len() {
+        return Ok(Verdict::Skipped(without()));
+    }
     // What it was that held: with few rows, or few columns, it says less.
     let mut note = format!(
         "of {}, searched for in {}",
@@ -346,10 +359,7 @@ fn canaries(trial: &Trial<'_>, random: &mut StdRng) -> Finding {
         counted(ran.batch.num_rows(), "row")
     );
     if !unseen.is_empty() {
-        note.push_str(&format!(
-            "; not of {}, whose type has too few values to tell",
-            unseen.join(", ")
-        ));
+        note = format!("{note}; {}", without());
     }
     Ok(Verdict::Ok(Some(note)))
 }

@@ -244,15 +244,6 @@ fn compare_rejects(expected: &[ExpectedReject], came: &[Rejected]) -> Verdict {
         .collect();
     let missing = expected.iter().filter(|reject| !came.contains(reject));
     let unexpected = came.iter().filter(|reject| !expected.contains(reject));
-    let line: Vec<String> = came
-        .iter()
-        .map(|reject| {
-            format!(
-                "{{ row = {}, column = \"{}\", code = \"{}\" }}",
-                reject.row, reject.column, reject.code
-            )
-        })
-        .collect();
     let about = came.iter().find_map(|reject| about_code(&reject.code));
     let about = about.map(|about| format!(" ({about})")).unwrap_or_default();
     let told: Vec<String> = missing
@@ -262,12 +253,30 @@ fn compare_rejects(expected: &[ExpectedReject], came: &[Rejected]) -> Verdict {
     if told.is_empty() {
         Verdict::Ok(Some(counted(came.len(), "row")))
     } else {
+        let told = told.join(", ");
+        let place = match expected.is_empty() {
+            true => "say above `[table]` in the fixture",
+            false => "write in the fixture, in place of its `rejects`,",
+        };
         Verdict::Failed(format!(
-            "{}{about}; mend the component, or, if that is right, say so above `[table]` in the fixture: `rejects = [{}]`",
-            told.join(", "),
-            line.join(", ")
+            "{told}{about}; mend the component, or, if that is right, {place} `rejects = [{}]`",
+            line_of(&came)
         ))
     }
+}
+
+/// The rejects as a fixture has them, or how one is written where they are too many to read.
+fn line_of(rejects: &[ExpectedReject]) -> String {
+    const MOST: usize = 20;
+    if rejects.len() > MOST {
+        return "{ row = 1, column = \"…\", code = \"…\" }, …".to_owned();
+    }
+    let text = |text: &str| toml::Value::from(text).to_string();
+    let of = |reject: &ExpectedReject| {
+        let (column, code) = (text(&reject.column), text(&reject.code));
+        format!("{{ row = {}, column = {column}, code = {code} }}", reject.row)
+    };
+    rejects.iter().map(of).collect::<Vec<_>>().join(", ")
 }
 
 fn say_reject(reject: &ExpectedReject) -> String {

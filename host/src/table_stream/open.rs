@@ -11,6 +11,7 @@ use crate::checkpoint::{
     StreamIdentity, expect_whole, reconcile,
 };
 use crate::config::TableSettings;
+use crate::error::{Classify as _, ErrorKind};
 use crate::facts::{FactsEntry, FactsKey, RecordedFacts};
 use crate::failpoint::{self, planted};
 use crate::identity::{BatchId, CaptureInstance};
@@ -32,7 +33,7 @@ use super::publish::{Committed, Publisher};
 use super::quarantine::Quarantine;
 use super::quarantine_kept::by_record_or_bronze;
 use super::reload::PluginRefused;
-use super::{Shared, StreamError, lost_plan, millis, takeover};
+use super::{Purpose, Shared, StreamError, lost_plan, millis, takeover};
 
 /// A table that is ready to stream.
 pub(super) struct OpenTable {
@@ -138,7 +139,11 @@ impl OpenTable {
         let taken = checkpoint.clone();
         match OpenTable::of(shared, settings, (shape, table), chain, checkpoint).await {
             Ok(table) => Ok(table),
-            Err(error) => Err(takeover::told(&taken, error).await),
+            Err(error) => {
+                let error = takeover::told(&taken, error).await;
+                keep_why(shared, &taken, &error).await;
+                Err(error)
+            }
         }
     }
 
@@ -396,20 +401,24 @@ impl OpenTable {
     /// Has the control table say how the table does, where it does not.
     pub(super) async fn tell_status(&mut self) -> Result<(), StreamError> {
         match (self.position, self.recorded) {
-            (Some(position), Some(_)) => self.publish_status(self.status_at(position.lsn)).await,
+            (Some(position), Some(_)) => {
+                if self.checkpoint.has_stop() {
+                    let checkpoint = self.checkpoint.clone();
+                    blocking(move || {
+                        checkpoint.went_on();
+                        Ok(())
+                    })
+                    .await?;
+                }
+                self.publish_status(self.status_at(position.lsn)).await
+            }
             _ => Ok(()),
         }
     }
 
     /// Has the checkpoint say why the table stopped, and the control table that it did and waits for a person.
     pub(super) async fn tell_failed(&mut self, error: &StreamError) {
-        let (checkpoint, words) = (self.checkpoint.clone(), crate::error::chain(error));
-        // What does not get there is told all the same.
-        let _ = blocking(move || {
-            checkpoint.stopped(words);
-            Ok(())
-        })
-        .await;
+        keep_why(&self.shared, &self.checkpoint, error).await;
         // The error that stopped the table is the one to report.
         let _ = self.publish_status(TableStatus::Failed).await;
     }
@@ -599,4 +608,21 @@ pub(super) async fn blocking<T: Send + 'static>(
 /// Hours from one instant to another.
 pub(super) fn hours_between(from: UtcMicros, to: UtcMicros) -> f64 {
     (to.0 - from.0) as f64 / 3.6e9
+}
+
+/// Keeps for later what is told now, of a run that does not go on by itself. A retry of quarantine is no run of the table.
+async fn keep_why(shared: &Shared, checkpoint: &Checkpoint, error: &StreamError) {
+    if shared.purpose != Purpose::Follow
+        || matches!(error, StreamError::TakenOver { .. })
+        || error.kind() == ErrorKind::Retryable
+    {
+        return;
+    }
+    let (checkpoint, words) = (checkpoint.clone(), error.told());
+    // What does not get there is told all the same.
+    let _ = blocking(move || {
+        checkpoint.stopped(words);
+        Ok(())
+    })
+    .await;
 }

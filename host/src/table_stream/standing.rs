@@ -51,6 +51,8 @@ pub(crate) enum Open {
 /// What is there at a moment.
 struct Seen {
     state: CheckpointState,
+    /// Why the last run stopped, if it did.
+    stopped: Option<Stopped>,
     /// The newest batch of bronze, where the table is there.
     bronze: Option<Option<BatchId>>,
     /// The newest attempt that has put rows into quarantine by the records.
@@ -119,11 +121,6 @@ pub(crate) async fn standing(
             in_quarantine: seen.quarantine.flatten(),
         },
     };
-    // While a process runs the table, its own word counts.
-    let stopped = match seen.owner {
-        Some(_) => None,
-        None => blocking(move || Ok(reader.stopped())).await?,
-    };
     let instances: Vec<_> = source.table.instances.iter().map(|instance| &instance.name).collect();
     let chain_changed = chain_changed(settings, chain, &left);
     let course = course(settings, &instances, chain, left)?;
@@ -137,7 +134,7 @@ pub(crate) async fn standing(
             .state
             .last_committed
             .map(|record| (record.batch_id, record.position())),
-        stopped,
+        stopped: seen.stopped,
         owner: seen.owner,
         has_bronze: seen.bronze.is_some(),
         chain_changed,
@@ -178,7 +175,12 @@ async fn see(
     reader: &CheckpointReader,
 ) -> Result<Seen, StreamError> {
     let reading = reader.clone();
-    let (state, in_quarantine) = blocking(move || Ok((reading.latest()?, reading.quarantined()?))).await?;
+    let (state, in_quarantine, stopped) = blocking(move || {
+        let state = reading.latest()?;
+        let stopped = reading.stopped(&state);
+        Ok((state, reading.quarantined()?, stopped))
+    })
+    .await?;
     let target = settings.target.display().to_string();
     let bronze = BronzeTable::look(&target, &bronze_spec(settings, shape, chain)).await?;
     let quarantine = QuarantineTable::open(&location_of(&target), &settings.app_id).await?;
@@ -193,6 +195,7 @@ async fn see(
     .await?;
     Ok(Seen {
         state,
+        stopped,
         bronze,
         in_quarantine: in_quarantine.map(AttemptAt::of_version),
         quarantine: quarantine.as_ref().map(QuarantineTable::known),

@@ -14,7 +14,10 @@ const MOSTLY_A_PANIC: &str = "a trap is mostly a panic of the component";
 /// With `on_error = "quarantine"` the rows would have been put aside already.
 const ON_A_ROW: &str = "nothing of the batch was written. `sluice plugin test` looks for such rows among made-up ones, and \
                         `SLUICE_LOG=sluice::guest=debug sluice run --once` logs the component's own words (which may hold \
-                        values); with `on_error = \"quarantine\"` beside `plugin`, rows that it fails on alone are put aside";
+                        values); with `on_error = \"quarantine\"` beside `plugin`, a row is put aside on which it fails also when it \
+                        gets no other";
+const OF_A_ROW: &str = "nothing of the batch was written; with `on_error = \"quarantine\"` beside `plugin`, rejected rows are put \
+                        aside and the others written";
 const BEFORE_ROWS: &str = "`SLUICE_LOG=sluice::guest=debug sluice check` logs the component's own words";
 
 /// A chain that could not be opened, or a chunk that it did not accept. Nothing of such a chunk comes out.
@@ -361,6 +364,7 @@ impl Fault {
         match self {
             Fault::Trap(_) => Some(format!("{MOSTLY_A_PANIC}. {ON_A_ROW}")),
             Fault::Failed { .. } => Some(ON_A_ROW.to_owned()),
+            Fault::Rejected { .. } => Some(OF_A_ROW.to_owned()),
             Fault::Opening(fault) if matches!(**fault, Fault::Trap(_)) => {
                 Some(format!("{MOSTLY_A_PANIC}, here before a row was read. {BEFORE_ROWS}"))
             }
@@ -543,6 +547,13 @@ mod tests {
         );
         assert!(!opening.contains("on_error"), "{opening}");
         assert_eq!(hint(Fault::Stack), None);
+        let rejected = hint(Fault::Rejected {
+            at: RowAt { row: 0, lsn: None },
+            column: "email".into(),
+            code: "no-address".into(),
+            count: 1,
+        });
+        assert!(rejected.unwrap().contains("on_error = \"quarantine\""));
     }
 
     #[test]
