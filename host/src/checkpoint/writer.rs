@@ -226,6 +226,7 @@ impl Checkpoint {
         };
         let file = self.reader.root().join(files::STOPPED);
         self.has_stop.store(true, Ordering::Relaxed);
+        // Not as the other files, which a planted fault is for: nothing depends on this one.
         let written = files::to_json(&file, &stopped).and_then(|json| {
             durable::replace(&file, &json).map_err(|error| LakeError::io("write", &file, error).into())
         });

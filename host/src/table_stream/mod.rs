@@ -34,6 +34,7 @@ mod skip;
 mod staging;
 mod stall;
 mod standing;
+mod status;
 mod takeover;
 mod tally;
 
@@ -56,7 +57,7 @@ use crate::source::{
     AskPool, Catalog, LONGEST_POLL_PAUSE, Poll, PollState, Poller, Registration, SourceError, StreamPool,
 };
 use crate::transform::{Engine, KeyRing};
-use crate::verdict::{TableStatus, VerdictUpdate, VerdictWriter};
+use crate::verdict::VerdictWriter;
 
 pub(crate) use course::Course;
 pub(crate) use described::plugin_name;
@@ -129,7 +130,7 @@ pub async fn run_table(shared: Arc<Shared>, settings: TableSettings) -> Result<T
         if let (Err(error), Some(_)) = (&opened, &before)
             && !matches!(error, StreamError::TakenOver { .. })
         {
-            tell_failed(&shared, &settings).await;
+            status::tell_failed(&shared, &settings).await;
         }
         let mut table = match opened? {
             Some(table) => table,
@@ -193,21 +194,6 @@ impl Reopened {
         }
         self.times += 1;
         self.times <= Reopened::MOST
-    }
-}
-
-/// Has the control table say that a table stopped which could not be opened again.
-async fn tell_failed(shared: &Shared, settings: &TableSettings) {
-    let update = VerdictUpdate {
-        table_name: settings.target.display().to_string(),
-        end: None,
-        status: TableStatus::Failed,
-        granularity: settings.granularity,
-        open_quarantined: None,
-    };
-    // The error that stopped the table is the one to report.
-    if let Ok(verdicts) = shared.verdicts_of(settings) {
-        let (_, _) = tokio::join!(verdicts.advance(update), verdicts.flush());
     }
 }
 

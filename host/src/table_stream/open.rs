@@ -33,7 +33,7 @@ use super::publish::{Committed, Publisher};
 use super::quarantine::Quarantine;
 use super::quarantine_kept::by_record_or_bronze;
 use super::reload::PluginRefused;
-use super::{Purpose, Shared, StreamError, lost_plan, millis, takeover};
+use super::{Shared, StreamError, lost_plan, millis, status, takeover};
 
 /// A table that is ready to stream.
 pub(super) struct OpenTable {
@@ -63,7 +63,7 @@ pub(super) struct OpenTable {
     last_commit: Option<CommitRecord>,
     last_facts: RecordedFacts,
     /// The facts of what earlier runs recorded are on their way: the verdict may follow them.
-    facts_handed_over: bool,
+    pub(super) facts_handed_over: bool,
     /// The newest batch with rows that is done.
     pub(super) last_with_rows: Option<BatchId>,
     /// The source's `max_lsn`, as of the newest poll.
@@ -141,7 +141,10 @@ impl OpenTable {
             Ok(table) => Ok(table),
             Err(error) => {
                 let error = takeover::told(&taken, error).await;
-                keep_why(shared, &taken, &error).await;
+                // Others are tried again.
+                if error.kind() != ErrorKind::Retryable {
+                    status::keep_why(shared, &taken, &error).await;
+                }
                 Err(error)
             }
         }
@@ -389,52 +392,6 @@ impl OpenTable {
         self.stalled = self.is_stalled(poll);
     }
 
-    /// How the table does when it is at `position`. Before the source was asked, nobody can say that it is current.
-    pub(super) fn status_at(&self, position: Lsn) -> TableStatus {
-        match self.known_max {
-            Some(max) if max <= position && self.stalled => TableStatus::CaptureStalled,
-            Some(max) if max <= position => TableStatus::Current,
-            _ => TableStatus::Behind,
-        }
-    }
-
-    /// Has the control table say how the table does, where it does not.
-    pub(super) async fn tell_status(&mut self) -> Result<(), StreamError> {
-        match (self.position, self.recorded) {
-            (Some(position), Some(_)) => {
-                if self.checkpoint.has_stop() {
-                    let checkpoint = self.checkpoint.clone();
-                    blocking(move || {
-                        checkpoint.went_on();
-                        Ok(())
-                    })
-                    .await?;
-                }
-                self.publish_status(self.status_at(position.lsn)).await
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Has the checkpoint say why the table stopped, and the control table that it did and waits for a person.
-    pub(super) async fn tell_failed(&mut self, error: &StreamError) {
-        keep_why(&self.shared, &self.checkpoint, error).await;
-        // The error that stopped the table is the one to report.
-        let _ = self.publish_status(TableStatus::Failed).await;
-    }
-
-    async fn publish_status(&mut self, status: TableStatus) -> Result<(), StreamError> {
-        if self.status == Some(status) {
-            return Ok(());
-        }
-        self.status = Some(status);
-        // The verdict moves after the facts.
-        let end = self.recorded.filter(|_| self.facts_handed_over);
-        let verdict = self.verdict(end, status);
-        let entries = Vec::new();
-        self.publisher.publish(Committed { entries, verdict }).await
-    }
-
     pub(super) fn tell_retrying(&self, error: &str, failures: u32, pause: Duration) {
         self.shared.tell(Event::Retrying {
             capture_instance: self.settings.capture_instance.clone(),
@@ -608,21 +565,4 @@ pub(super) async fn blocking<T: Send + 'static>(
 /// Hours from one instant to another.
 pub(super) fn hours_between(from: UtcMicros, to: UtcMicros) -> f64 {
     (to.0 - from.0) as f64 / 3.6e9
-}
-
-/// Keeps for later what is told now, of a run that does not go on by itself. A retry of quarantine is no run of the table.
-async fn keep_why(shared: &Shared, checkpoint: &Checkpoint, error: &StreamError) {
-    if shared.purpose != Purpose::Follow
-        || matches!(error, StreamError::TakenOver { .. })
-        || error.kind() == ErrorKind::Retryable
-    {
-        return;
-    }
-    let (checkpoint, words) = (checkpoint.clone(), error.told());
-    // What does not get there is told all the same.
-    let _ = blocking(move || {
-        checkpoint.stopped(words);
-        Ok(())
-    })
-    .await;
 }

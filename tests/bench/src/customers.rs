@@ -14,6 +14,8 @@ use serde_json::{Value, json};
 use sluice::identity::CaptureInstance;
 use sluice::shape::{ColumnShape, META_BEFORE, Recorded, TableShape};
 
+use crate::server::Table;
+
 /// The columns that the mask changes.
 pub(crate) const MASKED: [&str; 3] = ["email", "phone", "birth_date"];
 /// The key's name, for both sides.
@@ -106,14 +108,19 @@ pub(crate) fn shape() -> TableShape {
     }
 }
 
-/// The table on a server. It is captured as `dbo_customers`.
-pub(crate) const TABLE: crate::server::Table = crate::server::Table {
-    name: "customers",
-    columns: "id bigint NOT NULL PRIMARY KEY, name nvarchar(100) NULL, email nvarchar(200) NULL, phone varchar(30) NULL, \
-              birth_date date NULL, street nvarchar(100) NULL, city nvarchar(60) NULL, amount decimal(18,4) NULL, \
-              visits int NULL, changed_at datetime2(3) NULL",
-    row: sql,
-};
+/// The table on a server.
+pub(crate) fn table() -> Table {
+    let TableShape { table, columns, .. } = shape();
+    let definition = |column: ColumnShape| {
+        let more = column.key.map_or("NULL", |_| "NOT NULL PRIMARY KEY");
+        format!("{} {} {more}", column.name, column.source_type)
+    };
+    Table {
+        name: table,
+        columns: columns.into_iter().map(definition).collect::<Vec<_>>().join(", "),
+        row: sql,
+    }
+}
 
 /// A customer. E-mail addresses are 23 to 44 bytes, phone numbers 14; one phone number of 17 and one e-mail address of 50 is
 /// NULL.

@@ -16,11 +16,12 @@ pub(crate) async fn run(rows: u64, rounds: u64) -> Result<()> {
     let dir = tempfile::tempdir()?;
     let server = Server::start(dir.path())?;
     say(&format!("writing {rows} rows …"));
-    server.fill(&customers::TABLE, rows).await?;
+    let table = customers::table();
+    server.fill(&table, rows).await?;
     let projects = tempfile::tempdir()?;
     let run = |variant| {
         let project = tempfile::tempdir_in(projects.path())?;
-        measure(&mut sluice(project.path(), &server, &customers::TABLE, variant)?, rows)
+        measure(&mut sluice(project.path(), &server, &table, variant)?, rows)
     };
     // The first process that runs the mask compiles it, and those of the rounds find it compiled.
     run(Variant::Masked)?;

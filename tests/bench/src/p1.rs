@@ -15,13 +15,9 @@ use crate::say;
 use crate::server::{DATABASE, Server, Table, connect};
 
 /// Twelve columns of mixed types.
-const WIDE: Table = Table {
-    name: "wide",
-    columns: "id bigint NOT NULL PRIMARY KEY, customer int NOT NULL, amount money NULL, rate float NULL, \
-              price decimal(18,4) NULL, day date NULL, at datetime2(3) NULL, name nvarchar(40) NULL, code varchar(20) NULL, \
-              payload varbinary(16) NULL, active bit NULL, ref uniqueidentifier NULL",
-    row: wide,
-};
+const COLUMNS: &str = "id bigint NOT NULL PRIMARY KEY, customer int NOT NULL, amount money NULL, rate float NULL, \
+                       price decimal(18,4) NULL, day date NULL, at datetime2(3) NULL, name nvarchar(40) NULL, \
+                       code varchar(20) NULL, payload varbinary(16) NULL, active bit NULL, ref uniqueidentifier NULL";
 
 fn wide(n: u64) -> String {
     let name = if n.is_multiple_of(17) {
@@ -54,7 +50,12 @@ pub(crate) async fn run(rows: u64, pairs: u64) -> Result<()> {
     let dir = tempfile::tempdir()?;
     let server = Server::start(dir.path())?;
     say(&format!("writing {rows} rows …"));
-    server.fill(&WIDE, rows).await?;
+    let table = Table {
+        name: "wide".to_owned(),
+        columns: COLUMNS.to_owned(),
+        row: wide,
+    };
+    server.fill(&table, rows).await?;
     let mut ratios = Vec::new();
     let mut runs = Vec::new();
     for pair in 1..=pairs {
@@ -65,7 +66,7 @@ pub(crate) async fn run(rows: u64, pairs: u64) -> Result<()> {
             rows,
         )?;
         let project = tempfile::tempdir()?;
-        let streamed = measure(&mut sluice(project.path(), &server, &WIDE, Variant::Plain)?, rows)?;
+        let streamed = measure(&mut sluice(project.path(), &server, &table, Variant::Plain)?, rows)?;
         let ratio = streamed.cpu / drained.cpu;
         say(&format!(
             "pair {pair}: sluice {:.2} CPU s ({:.2} s wall), tiberius loop {:.2} CPU s ({:.2} s wall), ratio {ratio:.2}",

@@ -16,9 +16,9 @@ const ROWS_PER_INSERT: u64 = 500;
 /// A table to be filled.
 pub(crate) struct Table {
     /// In the schema `dbo`.
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     /// Their definitions.
-    pub(crate) columns: &'static str,
+    pub(crate) columns: String,
     /// The values of the row of a number, as in an INSERT.
     pub(crate) row: fn(u64) -> String,
 }
