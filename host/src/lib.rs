@@ -7,6 +7,7 @@
 //! `source`, `transform` and `lake` never import each other.
 
 pub mod batch;
+pub mod board;
 mod built_in;
 pub mod checkpoint;
 pub mod cli;
@@ -24,6 +25,7 @@ pub mod lsn;
 pub mod quarantine;
 pub mod report;
 pub mod retry;
+pub mod scheduler;
 mod sha256;
 pub mod shape;
 pub mod source;

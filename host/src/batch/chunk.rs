@@ -1,9 +1,12 @@
 //! What the sink makes: a chunk of rows.
 
+use std::sync::Arc;
+
 use arrow::array::RecordBatch;
 use arrow::buffer::BooleanBuffer;
 
 use crate::lsn::{Lsn, UtcMicros};
+use crate::scheduler::Turn;
 
 /// A chunk of rows, ready for the transforms.
 #[derive(Debug, Clone)]
@@ -31,4 +34,6 @@ pub struct Chunk {
     pub omitted: Vec<(usize, BooleanBuffer)>,
     /// Bytes of the rows, before encoding.
     pub bytes: u64,
+    /// The turn at memory that it has, until the last copy of it is gone.
+    pub memory: Option<Arc<Turn>>,
 }

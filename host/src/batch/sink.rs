@@ -175,6 +175,7 @@ impl ChunkBuilder {
             replaced,
             omitted,
             bytes,
+            memory: None,
         }))
     }
 

@@ -12,6 +12,7 @@ use crate::config::{Encrypt, OnDataLoss, Origin, OwnershipSettings, Settings, Ta
 use crate::error::{Classify, ErrorKind};
 use crate::fanout::{engine, key_ring};
 use crate::lake::delta_type;
+use crate::scheduler::Scheduler;
 use crate::source::{
     AskPool, Asker, Catalog, ChangeReader, SourceError, StreamPool, TableSource, check_history, expect_left, persist,
 };
@@ -48,7 +49,7 @@ pub(super) async fn run(args: CheckArgs) -> Result<(), Failure> {
     let asks = AskPool::new(settings.source.clone(), 1);
     let catalog = persist(|| async { Catalog::read(&mut *asks.get().await?).await }).await?;
     let mut asker = asks.get().await?;
-    let pool = StreamPool::new(settings.source.clone(), 1);
+    let pool = StreamPool::new(settings.source.clone(), &Scheduler::new(&settings.limits));
     persist(|| pool.warm_up()).await?;
     print_source(&settings, &catalog, json);
     let mut failed: Vec<(ErrorKind, String)> = Vec::new();

@@ -107,6 +107,7 @@ impl<E: std::error::Error + Classify> From<E> for Failure {
 pub fn main() -> ExitCode {
     start_logging();
     let cli = Cli::parse();
+    raise_file_limit();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -160,6 +161,18 @@ pub fn main() -> ExitCode {
             }
             complain!("sluice: {}", failure.message);
             ExitCode::from(failure.kind.exit_code())
+        }
+    }
+}
+
+/// As many open files as the system allows: a table that runs keeps one, and a thousand of them are more than the usual limit.
+fn raise_file_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current < limit.maximum || limit.maximum.is_none() {
+        limit.current = limit.maximum;
+        if let Err(error) = setrlimit(Resource::Nofile, limit) {
+            tracing::warn!(%error, "the limit on open files stays as it is");
         }
     }
 }

@@ -243,8 +243,9 @@ async fn retry(config: &ConfigArgs, args: RetryArgs) -> Result<(), Failure> {
     let options = StartOptions {
         once: true,
         purpose: Purpose::RetryQuarantined(args.batches.into_iter().map(BatchId).collect()),
+        ..StartOptions::default()
     };
-    stream(&settings, options, Show::new(args.json)).await?;
+    stream(&settings, options, None, Show::new(args.json)).await?;
     Ok(())
 }
 

@@ -1,13 +1,17 @@
 //! `sluice run`: keeps the tables of a configuration in step, until it is stopped or, with `--once`, has caught up.
 
-use clap::Args;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::show::Show;
 use super::{ConfigArgs, Failure, out};
-use crate::config::Settings;
+use crate::config::{OnStartError, Settings, parse_duration};
 use crate::error::ErrorKind;
 use crate::fanout::{StartOptions, start_many};
+use crate::identity::CaptureInstance;
 use crate::report::Event;
 
 #[derive(Debug, Args)]
@@ -17,6 +21,15 @@ pub(super) struct RunArgs {
     /// Catch up to where the source is now, then stop.
     #[arg(long)]
     once: bool,
+    /// Stop after this time, such as 4h or 90m, each table at the end of its batch.
+    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+    time: Option<Duration>,
+    /// Stop all tables, at the end of their batches, when one fails.
+    #[arg(long)]
+    fail_fast: bool,
+    /// What a table that cannot be opened means for the others; also `on_start_error` of [run].
+    #[arg(long, value_enum)]
+    on_start_error: Option<StartErrors>,
     /// Print one JSON object a line (docs/reference/json.md).
     #[arg(long)]
     pub(super) json: bool,
@@ -27,25 +40,57 @@ pub(super) async fn run(args: RunArgs) -> Result<(), Failure> {
     settings.select(&args.config.tables)?;
     let options = StartOptions {
         once: args.once,
+        on_start_error: match args.on_start_error {
+            Some(StartErrors::Isolate) => OnStartError::Isolate,
+            Some(StartErrors::Stop) => OnStartError::Stop,
+            None => settings.run.on_start_error,
+        },
+        fail_fast: args.fail_fast || settings.run.fail_fast,
         ..StartOptions::default()
     };
-    stream(&settings, options, Show::new(args.json)).await.map(|_| ())
+    stream(&settings, options, args.time, Show::new(args.json))
+        .await
+        .map(|_| ())
+}
+
+/// What a table that cannot be opened means for the others.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum StartErrors {
+    /// They run, and the end of the run reports it.
+    Isolate,
+    /// They are stopped.
+    Stop,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let time = parse_duration(text)?;
+    match time.is_zero() {
+        true => Err("must be longer than nothing".to_owned()),
+        false => Ok(time),
+    }
 }
 
 /// Runs the tables and shows what happens. The summaries of the tables that ended well.
-pub(super) async fn stream(settings: &Settings, options: StartOptions, mut show: Show) -> Result<Vec<Event>, Failure> {
+///
+/// After `time`, and at SIGINT or SIGTERM, the tables end with their batches. At SIGUSR1, those start again that failed.
+pub(super) async fn stream(
+    settings: &Settings,
+    options: StartOptions,
+    time: Option<Duration>,
+    mut show: Show,
+) -> Result<Vec<Event>, Failure> {
+    let over = time.map(|time| Instant::now() + time);
     for warning in &settings.warnings {
         show.warning(warning);
     }
-    let mut stop = StopSignals::listen()?;
+    let mut signals = Signals::listen()?;
     show.opening(settings.tables.iter().map(|table| &table.capture_instance));
     let mut streams = tokio::select! {
         started = start_many(settings, options) => started?,
-        () = stop.next() => return Ok(Vec::new()),
+        () = signals.asked_to_stop() => return Ok(Vec::new()),
     };
     let mut tables = Vec::new();
-    let mut failures: Vec<(ErrorKind, String)> = Vec::new();
-    let mut on_disk = false;
+    let mut failures: BTreeMap<CaptureInstance, (ErrorKind, bool)> = BTreeMap::new();
     let mut stopping = false;
     loop {
         tokio::select! {
@@ -54,8 +99,7 @@ pub(super) async fn stream(settings: &Settings, options: StartOptions, mut show:
                     show.event(&event);
                     match event {
                         Event::Failed { kind, capture_instance, on_disk: of_this, .. } => {
-                            failures.push((kind, capture_instance.0));
-                            on_disk |= of_this;
+                            failures.insert(capture_instance, (kind, of_this));
                         }
                         Event::Table(_) => tables.push(event),
                         _ => {}
@@ -63,13 +107,24 @@ pub(super) async fn stream(settings: &Settings, options: StartOptions, mut show:
                 }
                 None => break,
             },
-            () = stop.next() => {
+            signal = signals.next() => {
+                if signal == Asked::Again {
+                    for name in streams.restart_failed() {
+                        failures.remove(&name);
+                    }
+                    continue;
+                }
                 if stopping {
                     return Err(Failure::new(
                         ErrorKind::Retryable,
                         "stopped at once, at the second signal: the next run finishes what was begun",
                     ));
                 }
+                stopping = true;
+                show.stopping();
+                streams.stop_all();
+            }
+            () = until(over), if !stopping => {
                 stopping = true;
                 show.stopping();
                 streams.stop_all();
@@ -83,11 +138,11 @@ pub(super) async fn stream(settings: &Settings, options: StartOptions, mut show:
     }
     streams.await_all(None).await;
     show.finish();
-    match worst(failures.iter().map(|(kind, _)| *kind)) {
+    match worst(failures.values().map(|(kind, _)| *kind)) {
         None => Ok(tables),
         Some(kind) => {
-            let names: Vec<&str> = failures.iter().map(|(_, name)| name.as_str()).collect();
-            let more = match on_disk {
+            let names: Vec<&str> = failures.keys().map(|name| name.0.as_str()).collect();
+            let more = match failures.values().any(|(_, on_disk)| *on_disk) {
                 true => "; `sluice doctor` examines what is on disk and says what to do",
                 false => "",
             };
@@ -121,31 +176,56 @@ pub(super) fn worst(failures: impl Iterator<Item = ErrorKind> + Clone) -> Option
         .find(|kind| failures.clone().any(|failed| failed == *kind))
 }
 
-/// SIGINT and SIGTERM. They are listened for as long as this lives, so that none is missed between two waits.
-struct StopSignals {
-    interrupt: Signal,
-    terminate: Signal,
+/// Waits until then; for ever where there is no such time.
+async fn until(then: Option<Instant>) {
+    match then {
+        Some(then) => tokio::time::sleep_until(then.into()).await,
+        None => std::future::pending().await,
+    }
 }
 
-impl StopSignals {
-    fn listen() -> Result<StopSignals, Failure> {
+/// SIGINT and SIGTERM, and SIGUSR1. They are listened for as long as this lives, so that none is missed between two waits.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    again: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Signals, Failure> {
         let listen = |kind| {
             signal(kind)
                 .map_err(|error| Failure::new(ErrorKind::Internal, format!("cannot listen for signals: {error}")))
         };
-        Ok(StopSignals {
+        Ok(Signals {
             interrupt: listen(SignalKind::interrupt())?,
             terminate: listen(SignalKind::terminate())?,
+            again: listen(SignalKind::user_defined1())?,
         })
     }
 
     /// Waits for the next one.
-    async fn next(&mut self) {
+    async fn next(&mut self) -> Asked {
         tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => Asked::Stop,
+            _ = self.terminate.recv() => Asked::Stop,
+            _ = self.again.recv() => Asked::Again,
         }
     }
+
+    /// Waits for the next that asks to stop.
+    async fn asked_to_stop(&mut self) {
+        while self.next().await != Asked::Stop {}
+    }
+}
+
+/// What a signal asks for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    /// To end.
+    Stop,
+    /// To start those tables again that failed.
+    Again,
 }
 
 #[cfg(test)]

@@ -8,23 +8,27 @@ mod only_source;
 mod ownership;
 mod plugins;
 mod reading;
+mod run;
 mod secret;
 mod section;
 mod source;
 mod table;
 mod table_keys;
 mod units;
+mod weights;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::{Classify, ErrorKind};
+use crate::scheduler::Scheduler;
 
 pub use lookup::LookupSettings;
 pub use only_source::{OnlySource, SOURCE_SECRETS};
 pub use ownership::OwnershipSettings;
 pub use plugins::PluginSettings;
 pub use reading::{OnDataLoss, Partitions, ReadingSettings, SchemaChangePolicy, StartingLsn};
+pub use run::{OnStartError, RunSettings};
 pub use secret::{Secret, SecretSource};
 pub use source::{Authentication, Encrypt, Endpoint, ServerName, SourceSettings, TokenSource, Trust};
 pub use table::{MaxQuarantined, OnTransformChange, Origin, TableSettings, TransformSettings, Trigger};
@@ -32,6 +36,7 @@ pub use table::{MaxQuarantined, OnTransformChange, Origin, TableSettings, Transf
 pub(crate) use section::nearest;
 pub(crate) use table::json_of;
 pub(crate) use table_keys::is_table_setting;
+pub(crate) use units::parse_duration;
 
 use secret::Secrets;
 use section::Section;
@@ -50,6 +55,8 @@ pub struct Settings {
     pub lookups: Vec<LookupSettings>,
     /// Bounds of the process.
     pub limits: Limits,
+    /// How the tables go together.
+    pub run: RunSettings,
     /// What makes a stream one process's.
     pub ownership: OwnershipSettings,
     /// The tables, in the order of the file.
@@ -78,6 +85,8 @@ pub struct Limits {
     pub chunk_rows: usize,
     /// Bytes of a chunk, before encoding: a chunk ends when either limit is reached.
     pub chunk_bytes: usize,
+    /// Bytes that the process is to need at most; three quarters of it are for chunks that are under way.
+    pub memory: u64,
 }
 
 impl Default for Limits {
@@ -86,6 +95,7 @@ impl Default for Limits {
             connections: 16,
             chunk_rows: 50_000,
             chunk_bytes: 64 << 20,
+            memory: 2 << 30,
         }
     }
 }
@@ -230,7 +240,14 @@ impl Settings {
         };
         let defaults = root.section("defaults")?;
         let sections = root.sections("table")?;
-        let tables = table::parse_tables(defaults, sections, base, (&keys[..], &lookups[..]))?;
+        let mut tables = table::parse_tables(defaults, sections, base, (&keys[..], &lookups[..]))?;
+        if let Some(section) = root.section("weights")? {
+            weights::apply(&section, &mut tables)?;
+        }
+        let run = match root.section("run")? {
+            Some(section) => RunSettings::parse(section)?,
+            None => RunSettings::default(),
+        };
         ownership.expect_apart(&tables)?;
         root.not_yet(&["web", "silver"])?;
         root.finish()?;
@@ -240,6 +257,7 @@ impl Settings {
             keys,
             lookups,
             limits,
+            run,
             ownership,
             tables,
             warnings,
@@ -347,8 +365,21 @@ fn parse_limits(mut section: Section<'_>) -> Result<Limits, ConfigError> {
         chunk_bytes: section
             .bytes("chunk_bytes", MIB..=1024 * MIB)?
             .map_or(defaults.chunk_bytes, |n| n as usize),
+        memory: section
+            .bytes("memory", 64 * MIB..=1024 * 1024 * MIB)?
+            .unwrap_or(defaults.memory),
     };
-    section.not_yet(&["memory"])?;
+    if Scheduler::memory_of_chunks(&limits) < Scheduler::memory_of_chunk(&limits) {
+        return Err(section.error(
+            "memory",
+            format!(
+                "is too little for a chunk of {} MiB, which may need {} MiB while it is transformed; make it larger, or \
+                 limits.chunk_bytes smaller",
+                limits.chunk_bytes as u64 / MIB,
+                Scheduler::memory_of_chunk(&limits) / MIB
+            ),
+        ));
+    }
     section.finish()?;
     Ok(limits)
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -109,6 +110,10 @@ pub struct TableSettings {
     pub quarantine_retention: Option<Duration>,
     /// Columns that may not pass untouched.
     pub protect: Vec<String>,
+    /// The group of `[weights]` that it belongs to.
+    pub group: Option<String>,
+    /// How much it gets of what all tables share, as against others.
+    pub weight: NonZeroU32,
     /// Which rows are looked through for their values.
     pub leak_check: LeakCheck,
     /// The chain, in order.
@@ -392,6 +397,8 @@ fn parse_table(
         reading: own.reading.pick(&defaults.reading, &mut pick),
         columns,
         protect,
+        group: None,
+        weight: NonZeroU32::MIN,
         transforms,
         capture_instance: CaptureInstance(ci.clone()),
         origins: {

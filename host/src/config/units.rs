@@ -7,7 +7,7 @@ pub(super) const DAY: Duration = Duration::from_secs(86_400);
 pub(super) const MIB: u64 = 1 << 20;
 
 /// Parses `250ms`, `10s`, `5m`, `2h` or `1d`.
-pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text);
     let value: f64 = number
         .parse()

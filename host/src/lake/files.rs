@@ -7,7 +7,7 @@ use deltalake::logstore::object_store::{ObjectStoreExt as _, path::Path};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use super::encode::{FileEncoder, Layout};
-use super::log::{DeltaLog, blocking};
+use super::log::{DeltaLog, blocking, kernel};
 use super::staging::add_action;
 use super::{LakeError, durable};
 use crate::failpoint::faults;
@@ -128,6 +128,7 @@ async fn read_file(log: &DeltaLog, path: &Path) -> Result<Vec<RecordBatch>, Lake
 }
 
 async fn eager(log: &DeltaLog) -> Result<EagerSnapshot, LakeError> {
+    let _place = kernel().await?;
     EagerSnapshot::try_new(log.store().as_ref(), Some(log.version()))
         .await
         .map_err(|source| LakeError::delta("read", log.name(), source))

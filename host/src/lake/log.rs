@@ -15,6 +15,7 @@ use deltalake::kernel::{Action, Metadata, MetadataExt, Protocol, Transaction, Ve
 use deltalake::logstore::{CommitOrBytes, LogStoreRef, StorageConfig, logstore_for};
 use deltalake::protocol::{DeltaOperation, SaveMode};
 use serde::Deserialize;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::durable::{self, Published};
 use super::{LakeError, Location};
@@ -222,7 +223,11 @@ impl DeltaLog {
     pub async fn refresh(&mut self) -> Result<BTreeMap<Version, Option<String>>, LakeError> {
         faults::read(faults::DELTA_READ).map_err(|source| self.unread(source))?;
         let mut seen = BTreeMap::new();
-        let latest = match self.store.get_latest_version(self.version).await {
+        let listed = {
+            let _place = kernel().await?;
+            self.store.get_latest_version(self.version).await
+        };
+        let latest = match listed {
             Ok(latest) if latest >= self.version => latest,
             // Our own version is no longer in the log, or the listing has a hole: the kernel sorts it out.
             Ok(_) | Err(_) => {
@@ -343,11 +348,13 @@ impl DeltaLog {
         let failed = |source| LakeError::delta("write a checkpoint of", &self.name, source);
         let snapshot = snapshot(&self.store, Some(self.version), &self.name).await?;
         let engine = self.store.engine(None);
+        let place = kernel().await?;
         blocking(&self.name, move || {
             snapshot.checkpoint(engine.as_ref(), None).map(|_| ())
         })
         .await?
         .map_err(|source| failed(source.into()))?;
+        drop(place);
         if properties.enable_expired_log_cleanup() {
             let keep_ms = i64::try_from(properties.log_retention_duration().as_millis()).unwrap_or(i64::MAX);
             let cutoff_ms = chrono::Utc::now().timestamp_millis().saturating_sub(keep_ms);
@@ -560,6 +567,7 @@ async fn put_entry(
 }
 
 async fn snapshot(store: &LogStoreRef, version: Option<Version>, table: &str) -> Result<SnapshotRef, LakeError> {
+    let _place = kernel().await?;
     let engine = store.engine(None);
     let root = store.root_url().clone();
     blocking(table, move || {
@@ -580,6 +588,7 @@ async fn lookup(
     app_ids: Vec<String>,
     table: &str,
 ) -> Result<HashMap<String, Option<Recorded>>, LakeError> {
+    let _place = kernel().await?;
     let engine = store.engine(None);
     blocking(table, move || {
         app_ids
@@ -592,6 +601,18 @@ async fn lookup(
     })
     .await?
     .map_err(|source| LakeError::delta("read the transaction ids of", table, source))
+}
+
+/// How much work of the Delta kernel is under way at a time. It runs on a thread for blocking work and waits there for files,
+/// which the local store reads on threads of the same kind: with all of them taken by such work, none would ever end.
+static KERNEL: Semaphore = Semaphore::const_new(16);
+
+/// Waits for a place for work of the Delta kernel.
+pub async fn kernel() -> Result<SemaphorePermit<'static>, LakeError> {
+    KERNEL
+        .acquire()
+        .await
+        .map_err(|_| LakeError::Internal("the gate of the Delta kernel is closed".to_owned()))
 }
 
 /// Runs blocking work of a table off the runtime's threads.

@@ -10,6 +10,7 @@ use super::error::SourceError;
 use super::pool::{Place, Pool};
 use crate::config::SourceSettings;
 use crate::lsn::Lsn;
+use crate::scheduler::{Share, Turns};
 
 /// Asks the source.
 pub struct Asker {
@@ -147,13 +148,14 @@ impl AskPool {
     pub fn new(settings: SourceSettings, size: usize) -> AskPool {
         AskPool {
             settings,
-            pool: Pool::new(size),
+            pool: Pool::new(Turns::new(size as u64)),
         }
     }
 
     /// Waits for a place.
     pub async fn get(&self) -> Result<PooledAsker, SourceError> {
-        let (place, client) = self.pool.place().await?;
+        // Questions are short, so who came first is first.
+        let (place, client) = self.pool.place(Share::of(0), false).await;
         let settings = self.settings.clone();
         Ok(PooledAsker {
             asker: Asker { settings, client },

@@ -17,6 +17,7 @@ use super::stream_pool::StreamPool;
 use super::table::{SourceInstance, SourceTable};
 use crate::batch::{Chunk, ChunkBuilder, CommitTimes, LEADING_COLUMNS, UPDATE_MASK};
 use crate::lsn::Lsn;
+use crate::scheduler::Turn;
 use crate::shape::TableShape;
 
 const DOING: &str = "reading change rows";
@@ -28,6 +29,13 @@ pub struct ChunkLimits {
     pub rows: usize,
     /// Bytes before encoding.
     pub bytes: usize,
+}
+
+impl ChunkLimits {
+    /// Bytes of memory that a chunk may take: its rows as they are read, and what the transforms make of them.
+    fn memory(self) -> u64 {
+        2 * self.bytes as u64
+    }
 }
 
 /// What a read cost.
@@ -76,15 +84,16 @@ impl ChangeReader {
 
     /// Reads the range, in order, and sends it on in chunks. An error when the server does not have all of it, before or
     /// after the read; chunks that were sent until then are void. Ends early, without an error, when nobody takes them
-    /// any more.
+    /// any more. `long`: it is known to be many chunks.
     pub async fn read(
         &self,
         wanted: Wanted,
         commit_times: Arc<CommitTimes>,
         limits: ChunkLimits,
+        long: bool,
         out: mpsc::Sender<Chunk>,
     ) -> Result<ReadStats, SourceError> {
-        self.read_whole(wanted, commit_times, limits, out)
+        self.read_whole(wanted, commit_times, limits, long, out)
             .await
             .map_err(|error| error.with_grant(&self.shape.capture_instance, self.pool.user()))
     }
@@ -94,9 +103,10 @@ impl ChangeReader {
         wanted: Wanted,
         commit_times: Arc<CommitTimes>,
         limits: ChunkLimits,
+        long: bool,
         out: mpsc::Sender<Chunk>,
     ) -> Result<ReadStats, SourceError> {
-        let mut connection = self.pool.get().await?;
+        let mut connection = self.pool.get(long).await?;
         let silence = self.pool.silence();
         let mut stats = ReadStats::default();
         let mut sink = RowSink::new(ChunkBuilder::new(&self.shape, commit_times, limits.rows, limits.bytes)?);
@@ -120,16 +130,21 @@ impl ChangeReader {
                 reason: "no result set".to_owned(),
             });
         }
+        // Asked for as a whole, and with nothing in hand that others wait for (`scheduler`).
+        let mut memory = self.pool.memory(limits.memory()).await;
         while read_row(client, &mut sink, silence, &mut stats).await? {
             stats.rows += 1;
-            if sink.chunk.is_full() && !send(&mut sink, &out, &mut stats).await? {
-                return Ok(stats);
+            if sink.chunk.is_full() {
+                if !send(&mut sink, memory, &out, &mut stats).await? {
+                    return Ok(stats);
+                }
+                memory = self.pool.memory(limits.memory()).await;
             }
         }
         within(silence, client.close_query()).await?;
         wanted.check(instance, self.bounds(client, silence).await?)?;
         connection.give_back();
-        send(&mut sink, &out, &mut stats).await?;
+        send(&mut sink, memory, &out, &mut stats).await?;
         Ok(stats)
     }
 
@@ -183,10 +198,17 @@ fn statement(shape: &TableShape, instance: &SourceInstance) -> String {
 }
 
 /// Sends the chunk on. Whether somebody still listens.
-async fn send(sink: &mut RowSink, out: &mpsc::Sender<Chunk>, stats: &mut ReadStats) -> Result<bool, SourceError> {
+async fn send(
+    sink: &mut RowSink,
+    mut memory: Turn,
+    out: &mpsc::Sender<Chunk>,
+    stats: &mut ReadStats,
+) -> Result<bool, SourceError> {
     match sink.chunk.take()? {
-        Some(chunk) => {
+        Some(mut chunk) => {
             stats.bytes += chunk.bytes;
+            memory.keep_only(2 * chunk.bytes);
+            chunk.memory = Some(Arc::new(memory));
             let waiting = Instant::now();
             let taken = out.send(chunk).await.is_ok();
             stats.handing_over += waiting.elapsed();

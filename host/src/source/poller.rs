@@ -1,7 +1,11 @@
 //! One poller for the whole database: how far capture is, and which tables moved. An idle table costs a line of one
-//! statement, and no connection.
+//! statement, and no connection; a database in which nothing is committed costs one statement a poll.
+//!
+//! The newest change of each table is asked for whenever `max_lsn` moved. The first LSN that is left of it costs the server
+//! more, and says little that a read does not find out by itself (`bounds`): it is asked for when a stream wants to pass what
+//! has no changes, which takes both answers, and now and then.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,8 +29,9 @@ use crate::identity::CaptureInstance;
 use crate::lsn::{Lsn, Offset, UtcMicros};
 
 const DOING: &str = "polling";
-/// Tables asked about in one statement.
-const TABLES_PER_STATEMENT: usize = 100;
+/// Tables whose newest change is asked for in one request, and tables of which the low end is asked for as well.
+const TABLES_PER_REQUEST: usize = 250;
+const LOW_ENDS_PER_REQUEST: usize = 100;
 /// From one look at the list of capture instances to the next, where no table joined meanwhile.
 const LIST_EVERY: Duration = Duration::from_secs(5);
 /// The longest pause between attempts while the source is away.
@@ -51,7 +56,7 @@ pub struct Poll {
     pub rtt_ms: f64,
     /// The capture instances of the database, and up to which commit that list is whole.
     pub listed: Listing,
-    tables: HashMap<CaptureInstance, TablePoll>,
+    tables: Arc<HashMap<CaptureInstance, TablePoll>>,
 }
 
 /// The capture instances that this login sees. One that is not in it begins after `up_to`.
@@ -92,12 +97,14 @@ impl Listing {
 pub enum TablePoll {
     /// It can be read.
     Ready {
-        /// The first LSN that is left. `None`: the server answers zeros.
+        /// The first LSN that is left, as of when it was asked last. `None`: the server answers zeros.
         min_lsn: Option<Lsn>,
         /// When that commit was made.
         min_commit_ts: Option<UtcMicros>,
         /// Its newest change. `None`: the change table is empty.
         last_lsn: Option<Lsn>,
+        /// `min_lsn` was asked after `last_lsn`, at this `max_lsn`: only then do the two say together that there was no change.
+        confirmed: bool,
     },
     /// The question about it failed.
     Failed(Arc<SourceError>),
@@ -136,7 +143,7 @@ impl Poll {
                 clock: None,
             },
             rtt_ms: 0.0,
-            tables: tables.into_iter().collect(),
+            tables: Arc::new(tables.into_iter().collect()),
         }
     }
 }
@@ -158,6 +165,8 @@ pub struct Registration {
 struct Shared {
     /// How many streams ask about each: two can read one instance.
     tables: Mutex<BTreeMap<CaptureInstance, usize>>,
+    /// Of which tables the low end is wanted.
+    low_ends: Mutex<BTreeSet<CaptureInstance>>,
     /// A table joined since the instances were listed.
     joined: AtomicBool,
     wake: Notify,
@@ -187,6 +196,15 @@ impl Poller {
         Registration {
             capture_instance,
             shared: Arc::clone(&self.shared),
+        }
+    }
+
+    /// Asks for the low end of these with the next poll; `now`: which is to come at once.
+    pub fn confirm<'a>(&self, capture_instances: impl Iterator<Item = &'a CaptureInstance>, now: bool) {
+        let mut wanted = self.shared.low_ends.lock().unwrap_or_else(PoisonError::into_inner);
+        wanted.extend(capture_instances.cloned());
+        if now {
+            self.shared.wake.notify_one();
         }
     }
 
@@ -231,6 +249,7 @@ async fn run(
 ) {
     let mut number = 0;
     let mut failures: u32 = 0;
+    let mut newest: Option<Arc<Poll>> = None;
     let mut list = ListOf {
         clock: clock.zone.named(),
         ..ListOf::default()
@@ -240,7 +259,13 @@ async fn run(
         let joined = shared.joined.swap(false, Ordering::AcqRel);
         list.is_old |= joined;
         let tables: Vec<CaptureInstance> = shared.lock().keys().cloned().collect();
-        let polled = match poll(&mut asker, &mut clock, &mut list, &tables, number + 1).await {
+        let wanted = shared.low_ends.lock().map(|mut wanted| std::mem::take(&mut *wanted));
+        let asked = Asked {
+            tables: &tables,
+            low_ends: wanted.unwrap_or_default(),
+            before: newest.as_deref(),
+        };
+        let polled = match poll(&mut asker, &mut clock, &mut list, &asked, number + 1).await {
             // What the question reads goes with CDC. That it was disabled says more.
             Err(error) if is_final(&error) => Err(catalog::expect_cdc(&mut asker).await.err().unwrap_or(error)),
             polled => polled,
@@ -249,12 +274,15 @@ async fn run(
             Ok(poll) => {
                 number += 1;
                 failures = 0;
-                sender.send_replace(PollState::Seen(Arc::new(poll)));
+                let poll = Arc::new(poll);
+                newest = Some(Arc::clone(&poll));
+                sender.send_replace(PollState::Seen(poll));
                 interval
             }
             Err(error) => {
-                // What it listed may be of a server that lags.
+                // What it listed may be of a server that lags, and so may what it saw.
                 list.is_old = true;
+                newest = None;
                 failures = failures.saturating_add(1);
                 tracing::debug!(failures, %error, "poll failed");
                 sender.send_replace(PollState::Failing(Arc::new(error), failures));
@@ -335,11 +363,33 @@ impl ListOf {
     }
 }
 
+/// What a poll is to find out.
+struct Asked<'a> {
+    tables: &'a [CaptureInstance],
+    /// Of which the low end is wanted.
+    low_ends: BTreeSet<CaptureInstance>,
+    /// The poll before.
+    before: Option<&'a Poll>,
+}
+
+impl Asked<'_> {
+    /// What was seen of a table before.
+    fn known(&self, table: &CaptureInstance) -> Option<&TablePoll> {
+        self.before?.table(table)
+    }
+
+    /// Whether the low end of a table has to be asked for: it is wanted, or not known.
+    fn wants_low_end(&self, table: &CaptureInstance) -> bool {
+        self.low_ends.contains(table)
+            || !matches!(self.known(table), Some(TablePoll::Ready { min_lsn: Some(_), .. }))
+    }
+}
+
 async fn poll(
     asker: &mut Asker,
     server: &mut ServerClock,
     list: &mut ListOf,
-    tables: &[CaptureInstance],
+    wanted: &Asked<'_>,
     number: u64,
 ) -> Result<Poll, SourceError> {
     let asked = Instant::now();
@@ -377,27 +427,7 @@ async fn poll(
         commit_ts: server.instant(asker, clock, max_lsn, local).await?,
     };
     let listed = list.get(asker, max).await?;
-    let mut seen = HashMap::with_capacity(tables.len());
-    for group in tables.chunks(TABLES_PER_STATEMENT) {
-        match ask_group(asker, group, max_lsn, clock).await {
-            Ok(answers) => seen.extend(answers),
-            // One table's change table can fail the request for all: ask about each alone.
-            Err(error) if is_final(&error) => {
-                catalog::expect_cdc(asker).await?;
-                for table in group {
-                    match ask_group(asker, std::slice::from_ref(table), max_lsn, clock).await {
-                        Ok(answers) => seen.extend(answers),
-                        Err(error) if is_final(&error) => {
-                            let error = error.with_grant(table, asker.user());
-                            seen.insert(table.clone(), TablePoll::Failed(Arc::new(error)));
-                        }
-                        Err(error) => return Err(error),
-                    }
-                }
-            }
-            Err(error) => return Err(error),
-        }
-    }
+    let tables = tables(asker, wanted, max_lsn, clock).await?;
     let (still_for, has_moved) = server.still_for(max_lsn);
     Ok(Poll {
         number,
@@ -408,8 +438,81 @@ async fn poll(
         has_moved,
         server_now,
         rtt_ms,
-        tables: seen,
+        tables,
     })
+}
+
+/// What there is to know of the tables now: asked again where it may have changed.
+async fn tables(
+    asker: &mut Asker,
+    wanted: &Asked<'_>,
+    max_lsn: Lsn,
+    clock: Clock,
+) -> Result<Arc<HashMap<CaptureInstance, TablePoll>>, SourceError> {
+    let (low_ends, others): (Vec<_>, Vec<_>) = wanted.tables.iter().cloned().partition(|table| wanted.wants_low_end(table));
+    // Without a commit, there is no change.
+    let others = match wanted.before.filter(|before| before.max.lsn == max_lsn) {
+        Some(before) if low_ends.is_empty() && before.tables.len() == others.len() => {
+            return Ok(Arc::clone(&before.tables));
+        }
+        Some(_) => Vec::new(),
+        None => others,
+    };
+    let mut seen = HashMap::with_capacity(wanted.tables.len());
+    for table in wanted.tables {
+        if let Some(known) = wanted.known(table) {
+            seen.insert(table.clone(), known.clone());
+        }
+    }
+    for group in others.chunks(TABLES_PER_REQUEST) {
+        for (table, answer) in each(asker, group, Question::Newest, max_lsn, clock).await? {
+            let answer = match (answer, wanted.known(&table)) {
+                // The low end is the one that was seen before.
+                (TablePoll::Ready { last_lsn, .. }, Some(TablePoll::Ready { min_lsn, min_commit_ts, .. })) => {
+                    TablePoll::Ready {
+                        min_lsn: *min_lsn,
+                        min_commit_ts: *min_commit_ts,
+                        last_lsn,
+                        confirmed: false,
+                    }
+                }
+                (answer, _) => answer,
+            };
+            seen.insert(table, answer);
+        }
+    }
+    for group in low_ends.chunks(LOW_ENDS_PER_REQUEST) {
+        seen.extend(each(asker, group, Question::NewestAndLowEnd, max_lsn, clock).await?);
+    }
+    Ok(Arc::new(seen))
+}
+
+/// Asks about the tables of a group in one request or, as one table's change table can fail the request for all, about each
+/// alone.
+async fn each(
+    asker: &mut Asker,
+    group: &[CaptureInstance],
+    question: Question,
+    max_lsn: Lsn,
+    clock: Clock,
+) -> Result<Vec<(CaptureInstance, TablePoll)>, SourceError> {
+    match ask_group(asker, group, question, max_lsn, clock).await {
+        Err(error) if is_final(&error) => {}
+        answered => return answered,
+    }
+    catalog::expect_cdc(asker).await?;
+    let mut seen = Vec::with_capacity(group.len());
+    for table in group {
+        match ask_group(asker, std::slice::from_ref(table), question, max_lsn, clock).await {
+            Ok(answers) => seen.extend(answers),
+            Err(error) if is_final(&error) => {
+                let error = error.with_grant(table, asker.user());
+                seen.push((table.clone(), TablePoll::Failed(Arc::new(error))));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(seen)
 }
 
 /// A final error of the request itself, not of the way to the server.
@@ -422,9 +525,16 @@ fn is_final(error: &SourceError) -> bool {
     }
 }
 
+/// What is asked about a group of tables.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Question {
+    Newest,
+    NewestAndLowEnd,
+}
+
 /// One request about a group. `min_lsn` comes after the newest changes: then "no change since" and "nothing was lost
 /// since" together mean that there was none, as cleanup moves `min_lsn` before it deletes.
-fn question(tables: &[CaptureInstance]) -> String {
+fn question(tables: &[CaptureInstance], question: Question) -> String {
     let mut newest = String::new();
     let mut left = String::new();
     for (i, table) in tables.iter().enumerate() {
@@ -442,18 +552,24 @@ fn question(tables: &[CaptureInstance]) -> String {
              sys.fn_cdc_map_lsn_to_time(sys.fn_cdc_get_min_lsn({name}))"
         );
     }
-    format!("SELECT sys.fn_cdc_get_max_lsn(); {newest}; {left}")
+    match question {
+        Question::Newest => format!("SELECT sys.fn_cdc_get_max_lsn(); {newest}"),
+        Question::NewestAndLowEnd => format!("SELECT sys.fn_cdc_get_max_lsn(); {newest}; {left}"),
+    }
 }
 
 async fn ask_group(
     asker: &mut Asker,
     tables: &[CaptureInstance],
+    asked: Question,
     max_lsn: Lsn,
     clock: Clock,
 ) -> Result<Vec<(CaptureInstance, TablePoll)>, SourceError> {
-    let sets = asker.batch(&question(tables), DOING).await?;
-    let [max, newest, left] = sets.as_slice() else {
-        return Err(malformed(format!("{} result sets", sets.len())));
+    let sets = asker.batch(&question(tables, asked), DOING).await?;
+    let (max, newest, left) = match (asked, sets.as_slice()) {
+        (Question::Newest, [max, newest]) => (max, newest, None),
+        (Question::NewestAndLowEnd, [max, newest, left]) => (max, newest, Some(left)),
+        _ => return Err(malformed(format!("{} result sets", sets.len()))),
     };
     let max_now = match max.first() {
         Some(row) => ask::lsn(row, 0, DOING)?,
@@ -466,28 +582,34 @@ async fn ask_group(
             reason: "another server answers, whose max_lsn is lower".to_owned(),
         });
     }
-    let mut last_lsns = vec![None; tables.len()];
+    let mut answers: Vec<TablePoll> = tables
+        .iter()
+        .map(|_| TablePoll::Ready {
+            min_lsn: None,
+            min_commit_ts: None,
+            last_lsn: None,
+            confirmed: false,
+        })
+        .collect();
     for row in newest {
-        if let Some(last) = last_lsns.get_mut(index(row)?) {
-            *last = ask::lsn(row, 1, DOING)?;
+        if let Some(TablePoll::Ready { last_lsn, .. }) = answers.get_mut(index(row)?) {
+            *last_lsn = ask::lsn(row, 1, DOING)?;
         }
     }
-    left.iter()
-        .map(|row| {
-            let i = index(row)?;
-            let (Some(table), Some(last_lsn)) = (tables.get(i), last_lsns.get(i)) else {
-                return Err(malformed("a row about no table".to_owned()));
-            };
-            Ok((
-                table.clone(),
-                TablePoll::Ready {
-                    min_lsn: ask::lsn(row, 1, DOING)?.filter(|lsn| !lsn.is_zero()),
-                    min_commit_ts: ask::local_micros(row, 2, DOING)?.map(|local| clock.earliest(local)),
-                    last_lsn: *last_lsn,
-                },
-            ))
-        })
-        .collect()
+    for row in left.into_iter().flatten() {
+        if let Some(TablePoll::Ready {
+            min_lsn,
+            min_commit_ts,
+            confirmed,
+            ..
+        }) = answers.get_mut(index(row)?)
+        {
+            *min_lsn = ask::lsn(row, 1, DOING)?.filter(|lsn| !lsn.is_zero());
+            *min_commit_ts = ask::local_micros(row, 2, DOING)?.map(|local| clock.earliest(local));
+            *confirmed = true;
+        }
+    }
+    Ok(tables.iter().cloned().zip(answers).collect())
 }
 
 /// Which table a row is about.
@@ -511,7 +633,8 @@ mod tests {
 
     #[test]
     fn what_is_left_is_asked_after_what_is_newest() {
-        let question = question(&[CaptureInstance("dbo_a".to_owned()), CaptureInstance("dbo_b".to_owned())]);
+        let tables = [CaptureInstance("dbo_a".to_owned()), CaptureInstance("dbo_b".to_owned())];
+        let question = question(&tables, Question::NewestAndLowEnd);
         let statements: Vec<&str> = question.split("; ").collect();
         assert_eq!(statements.len(), 3);
         assert!(statements[1].contains("MAX([__$start_lsn])") && !statements[1].contains("fn_cdc_get_min_lsn"));

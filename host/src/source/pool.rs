@@ -4,9 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
-use super::error::SourceError;
+use crate::scheduler::{Share, Turn, Turns};
 
 /// A connection that was idle for longer is not used again: a firewall may have forgotten it without a word.
 const LONGEST_IDLE: Duration = Duration::from_secs(60);
@@ -14,7 +12,7 @@ const LONGEST_IDLE: Duration = Duration::from_secs(60);
 /// Idle connections, and places for those in use.
 pub(super) struct Pool<C> {
     shelf: Arc<Shelf<C>>,
-    places: Arc<Semaphore>,
+    places: Turns,
 }
 
 struct Shelf<C> {
@@ -24,48 +22,45 @@ struct Shelf<C> {
 /// The right to one connection. The place is free again when this is dropped.
 pub(super) struct Place<C> {
     shelf: Arc<Shelf<C>>,
-    _permit: OwnedSemaphorePermit,
+    _turn: Turn,
 }
 
 impl<C> Clone for Pool<C> {
     fn clone(&self) -> Pool<C> {
         Pool {
             shelf: Arc::clone(&self.shelf),
-            places: Arc::clone(&self.places),
+            places: self.places.clone(),
         }
     }
 }
 
 impl<C> Pool<C> {
-    /// A pool of at most `size` connections.
-    pub(super) fn new(size: usize) -> Pool<C> {
+    /// A pool of as many connections as there are units.
+    pub(super) fn new(places: Turns) -> Pool<C> {
         Pool {
             shelf: Arc::new(Shelf {
                 idle: Mutex::new(Vec::new()),
             }),
-            places: Arc::new(Semaphore::new(size)),
+            places,
         }
     }
 
     /// Waits for a place. An idle connection comes with it, if there is one; its user makes one otherwise.
-    pub(super) async fn place(&self) -> Result<(Place<C>, Option<C>), SourceError> {
-        let permit = Arc::clone(&self.places)
-            .acquire_owned()
-            .await
-            .map_err(|_| SourceError::Broken {
-                doing: "waiting for a connection".to_owned(),
-                reason: "the pool is closed".to_owned(),
-            })?;
+    pub(super) async fn place(&self, share: Share, long: bool) -> (Place<C>, Option<C>) {
+        let turn = match long {
+            true => self.places.take_long(share, 1).await,
+            false => self.places.take(share, 1).await,
+        };
         let place = Place {
             shelf: Arc::clone(&self.shelf),
-            _permit: permit,
+            _turn: turn,
         };
         let idle = {
             let mut idle = place.shelf.lock();
             idle.retain(|(_, since)| since.elapsed() < LONGEST_IDLE);
             idle.pop()
         };
-        Ok((place, idle.map(|(connection, _)| connection)))
+        (place, idle.map(|(connection, _)| connection))
     }
 }
 
@@ -89,20 +84,20 @@ mod tests {
 
     #[tokio::test]
     async fn a_place_is_taken_by_one_and_what_is_not_kept_is_gone() {
-        let pool: Pool<u8> = Pool::new(2);
-        let (first, none) = pool.place().await.unwrap();
-        let (second, _) = pool.place().await.unwrap();
+        let pool: Pool<u8> = Pool::new(Turns::new(2));
+        let (first, none) = pool.place(Share::of(0), false).await;
+        let (second, _) = pool.place(Share::of(0), false).await;
         assert_eq!(none, None);
         let waiting = tokio::spawn({
             let pool = pool.clone();
-            async move { pool.place().await.map(|(_, idle)| idle) }
+            async move { pool.place(Share::of(0), true).await.1 }
         });
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
         first.keep(7);
         drop(first);
-        assert_eq!(waiting.await.unwrap().unwrap(), Some(7));
+        assert_eq!(waiting.await.unwrap(), Some(7));
         drop(second);
-        assert_eq!(pool.place().await.unwrap().1, None);
+        assert_eq!(pool.place(Share::of(0), false).await.1, None);
     }
 }

@@ -8,12 +8,15 @@ use super::connect;
 use super::error::SourceError;
 use super::pool::{Place, Pool};
 use crate::config::SourceSettings;
+use crate::scheduler::{Scheduler, Share, Turn};
 
 /// At most so many connections at a time, kept for the next stream when one ended cleanly. One that was cancelled, or
 /// failed, is closed and never used again.
 #[derive(Clone)]
 pub struct StreamPool {
     settings: SourceSettings,
+    scheduler: Scheduler,
+    share: Share,
     pool: Pool<TdsClient>,
 }
 
@@ -24,12 +27,24 @@ pub(super) struct Pooled {
 }
 
 impl StreamPool {
-    /// A pool of at most `connections`.
-    pub fn new(settings: SourceSettings, connections: usize) -> StreamPool {
+    /// A pool of as many connections as the scheduler has.
+    pub fn new(settings: SourceSettings, scheduler: &Scheduler) -> StreamPool {
         StreamPool {
             settings,
-            pool: Pool::new(connections),
+            scheduler: scheduler.clone(),
+            share: Share::of(0),
+            pool: Pool::new(scheduler.connections.clone()),
         }
+    }
+
+    /// The same pool, for the reads of one stream.
+    pub fn of(&self, share: Share) -> StreamPool {
+        StreamPool { share, ..self.clone() }
+    }
+
+    /// Waits for memory for a chunk.
+    pub(super) async fn memory(&self, bytes: u64) -> Turn {
+        self.scheduler.memory.take(self.share, bytes).await
     }
 
     /// Who reads, as a user of the database: whom grants are for.
@@ -44,13 +59,13 @@ impl StreamPool {
 
     /// Logs in once and keeps the connection, so that a problem with this driver's login shows before anything starts.
     pub async fn warm_up(&self) -> Result<(), SourceError> {
-        self.get().await?.give_back();
+        self.get(false).await?.give_back();
         Ok(())
     }
 
-    /// Waits for a place, then takes an idle connection or makes one.
-    pub(super) async fn get(&self) -> Result<Pooled, SourceError> {
-        let (place, idle) = self.pool.place().await?;
+    /// Waits for a place, then takes an idle connection or makes one. `long`: a read of many chunks.
+    pub(super) async fn get(&self, long: bool) -> Result<Pooled, SourceError> {
+        let (place, idle) = self.pool.place(self.share, long).await;
         let client = match idle {
             Some(client) if !client.is_connection_dead() => client,
             _ => connect::mssql_tds(&self.settings).await?,

@@ -313,6 +313,8 @@ impl OpenTable {
                 batch: planned.batch_id.0,
             };
             let staging = Staging {
+                turns: self.shared.scheduler.cpu.clone(),
+                share: self.share,
                 chain: Arc::clone(&self.chain),
                 omitted: self.omitted.clone(),
                 known: Arc::new(known.clone()),
@@ -351,6 +353,12 @@ impl OpenTable {
         }
     }
 
+    /// Whether a batch is known to be many chunks, by the rows that commits of the last one had.
+    fn is_long(&self, planned: &PlannedBatch, times: &CommitTimes) -> bool {
+        let expected = self.rows_per_commit.unwrap_or(0.0) * times.commits().len() as f64;
+        expected > planned.chunk_rows as f64
+    }
+
     /// What reads the ranges of a plan.
     fn readers(&self, planned: &PlannedBatch, times: &Arc<CommitTimes>) -> Result<Readers, StreamError> {
         let ranges = planned
@@ -380,6 +388,7 @@ impl OpenTable {
                 bytes: planned.chunk_bytes as usize,
             },
             at_once: self.parts.get() as usize,
+            long: self.is_long(planned, times),
         })
     }
 
@@ -435,6 +444,7 @@ struct Readers {
     times: Arc<CommitTimes>,
     limits: ChunkLimits,
     at_once: usize,
+    long: bool,
 }
 
 impl Readers {
@@ -442,13 +452,13 @@ impl Readers {
     /// belong. What the reading cost, and how long it took.
     async fn read(self, out: mpsc::Sender<Chunk>) -> (Result<ReadStats, SourceError>, Duration) {
         let started = Instant::now();
-        let (times, limits) = (self.times, self.limits);
+        let (times, limits, long) = (self.times, self.limits, self.long);
         let mut reading = futures::stream::iter(self.ranges)
             .map(move |(reader, wanted)| {
                 let (times, out) = (Arc::clone(&times), out.clone());
                 // On a task of its own: decoding is CPU work.
                 AbortOnDrop(tokio::spawn(
-                    async move { reader.read(wanted, times, limits, out).await },
+                    async move { reader.read(wanted, times, limits, long, out).await },
                 ))
             })
             .buffer_unordered(self.at_once);

@@ -137,6 +137,7 @@ impl OpenTable {
     /// Tells of a batch that is recorded.
     pub(super) fn tell_batch(&self, record: &CommitRecord, replayed: bool) {
         let facts = &record.facts;
+        self.shared.board.spent(&self.settings.capture_instance, facts);
         self.shared.tell(Event::Batch {
             capture_instance: self.settings.capture_instance.clone(),
             batch_id: record.batch_id,

@@ -43,16 +43,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::board::Board;
 use crate::config::{Limits, TableSettings, Trigger};
 use crate::error::{Classify, chain};
 use crate::facts::{FactsTable, FactsWriter};
-use crate::identity::BatchId;
+use crate::identity::{BatchId, CaptureInstance};
 use crate::lsn::Offset;
 use crate::report::{Event, TableSummary};
 use crate::retry;
+use crate::scheduler::{Scheduler, Share};
 use crate::source::{
     AskPool, Catalog, LONGEST_POLL_PAUSE, Poll, PollState, Poller, Registration, SourceError, StreamPool,
 };
@@ -75,6 +77,10 @@ pub struct Shared {
     pub engine: Arc<Engine>,
     /// Keys, which stay in the host.
     pub keys: KeyRing,
+    /// Who is next.
+    pub scheduler: Scheduler,
+    /// What each table gets of what they share.
+    pub shares: BTreeMap<CaptureInstance, Share>,
     /// Connections for questions.
     pub asks: AskPool,
     /// Connections for rows.
@@ -89,6 +95,8 @@ pub struct Shared {
     pub verdicts: BTreeMap<PathBuf, VerdictWriter>,
     /// Bounds of the process.
     pub limits: Limits,
+    /// How each table does, for those who look.
+    pub board: Board,
     /// Where events go.
     pub events: mpsc::UnboundedSender<Event>,
     /// Asks every stream to end.
@@ -116,17 +124,23 @@ pub enum Purpose {
 impl Shared {
     /// Tells an event, if anybody listens.
     pub(crate) fn tell(&self, event: Event) {
+        self.board.note(&event);
         let _ = self.events.send(event);
     }
 }
 
 /// Runs one table's stream to its end: stopped, caught up, or failed. When the source table gets other instances or columns,
 /// or a plugin another file that may take effect, the stream is opened again.
-pub async fn run_table(shared: Arc<Shared>, settings: TableSettings) -> Result<TableSummary, StreamError> {
+pub async fn run_table(
+    shared: Arc<Shared>,
+    settings: TableSettings,
+    opened: Opened,
+) -> Result<TableSummary, StreamError> {
+    let mut first = Some(opened);
     let mut before: Option<TableSummary> = None;
     let mut reopened = Reopened::default();
     loop {
-        let opened = open_table(&shared, &settings).await;
+        let opened = open_table(&shared, &settings, &mut first).await;
         if let (Err(error), Some(_)) = (&opened, &before)
             && !matches!(error, StreamError::TakenOver { .. })
         {
@@ -175,6 +189,32 @@ pub async fn run_table(shared: Arc<Shared>, settings: TableSettings) -> Result<T
     }
 }
 
+/// Whom to tell how the first opening of a stream goes: once that it is over, so that others may be opened, and that it
+/// succeeded if it ever does.
+pub struct Opened {
+    place: Option<OwnedSemaphorePermit>,
+    tell: Box<dyn FnOnce() + Send>,
+}
+
+impl Opened {
+    /// The place among those that are opened, which is free again when the first attempt is over.
+    pub fn new(place: OwnedSemaphorePermit, tell: impl FnOnce() + Send + 'static) -> Opened {
+        Opened {
+            place: Some(place),
+            tell: Box::new(tell),
+        }
+    }
+
+    fn failed(&mut self) {
+        self.place = None;
+    }
+
+    fn succeeded(self) {
+        drop(self.place);
+        (self.tell)();
+    }
+}
+
 /// How often a stream was opened again without a batch between: a table cannot change for ever.
 #[derive(Default)]
 struct Reopened {
@@ -198,13 +238,26 @@ impl Reopened {
 }
 
 /// Opens a table; `None` when the stream was asked to end meanwhile.
-async fn open_table(shared: &Arc<Shared>, settings: &TableSettings) -> Result<Option<OpenTable>, StreamError> {
+async fn open_table(
+    shared: &Arc<Shared>,
+    settings: &TableSettings,
+    first: &mut Option<Opened>,
+) -> Result<Option<OpenTable>, StreamError> {
     let mut failures = 0;
     loop {
         let error = match OpenTable::open(shared, settings).await {
-            Ok(table) => return Ok(Some(table)),
+            Ok(table) => {
+                if let Some(opened) = first.take() {
+                    opened.succeeded();
+                }
+                return Ok(Some(table));
+            }
             Err(error) => error,
         };
+        // Others need not wait for one that is tried again.
+        if let Some(opened) = first {
+            opened.failed();
+        }
         let error = match shared.pause(&settings.capture_instance, error, &mut failures).await {
             Ok(()) => continue,
             // All streams are also asked to stop when this process loses its lease.
@@ -264,6 +317,10 @@ async fn stream(shared: &Arc<Shared>, settings: &TableSettings, table: &mut Open
                     table.wait_for_capture(&mut unreached, once).await?;
                     continue 'polls;
                 }
+                Ok(Next::Unconfirmed(up_to)) => {
+                    table.confirm(up_to, once);
+                    break;
+                }
                 Ok(Next::Idle(offset)) => {
                     table.advance_idle(offset);
                     Ok(())
@@ -281,6 +338,7 @@ async fn stream(shared: &Arc<Shared>, settings: &TableSettings, table: &mut Open
             }
         }
         unreached = None;
+        table.tell_progress(&poll);
         // Without a position, the table's first commit is after the target.
         let is_there = |target: Offset| table.position().is_none_or(|position| position.lsn >= target.lsn);
         if shared.stop.is_cancelled() || target.is_some_and(is_there) {
@@ -343,6 +401,11 @@ pub(crate) fn millis(duration: Duration) -> u64 {
 }
 
 impl Shared {
+    /// What a table gets of what all share.
+    pub(crate) fn share_of(&self, settings: &TableSettings) -> Share {
+        self.shares.get(&settings.capture_instance).copied().unwrap_or(Share::of(0))
+    }
+
     /// The facts table of a table's settings: `start_many` opened one for each location.
     pub(crate) fn facts_of(&self, settings: &TableSettings) -> Result<&FactsHub, StreamError> {
         self.facts.get(&settings.facts_table).ok_or(StreamError::Task {

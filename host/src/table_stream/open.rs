@@ -18,6 +18,7 @@ use crate::identity::{BatchId, CaptureInstance};
 use crate::lake::{BronzeSpec, BronzeTable, Column};
 use crate::lsn::{Lsn, Offset, UtcMicros};
 use crate::report::{Event, TableSummary};
+use crate::scheduler::Share;
 use crate::shape::TableShape;
 use crate::source::{ChangeReader, Poll, SourceTable, TablePoll, TableSource, check_history};
 use crate::transform::{Chain, OutputColumn, Route, TransformSpec};
@@ -39,6 +40,7 @@ use super::{Shared, StreamError, lost_plan, millis, status, takeover};
 pub(super) struct OpenTable {
     pub(super) shared: Arc<Shared>,
     pub(super) settings: TableSettings,
+    pub(super) share: Share,
     pub(super) shape: Arc<TableShape>,
     /// The table as it was seen last.
     pub(super) source: Arc<SourceTable>,
@@ -68,6 +70,8 @@ pub(super) struct OpenTable {
     pub(super) last_with_rows: Option<BatchId>,
     /// The source's `max_lsn`, as of the newest poll.
     pub(super) known_max: Option<Lsn>,
+    /// No change after the position is seen up to here.
+    pub(super) quiet_up_to: Option<Lsn>,
     /// What the control table was told last.
     pub(super) status: Option<TableStatus>,
     /// An earlier run planned this batch and did not end it.
@@ -225,6 +229,10 @@ impl OpenTable {
             quarantine.forget(settings).await?;
         }
         quarantine.count(next_batch);
+        let share = shared.share_of(settings);
+        shared
+            .board
+            .stands(&settings.capture_instance, recorded, finalized, quarantine.open_count());
         Ok(OpenTable {
             quarantine: Mutex::new(quarantine),
             publisher: Publisher::start(
@@ -239,7 +247,7 @@ impl OpenTable {
                 .iter()
                 .enumerate()
                 .map(|(at, instance)| {
-                    let reader = ChangeReader::new(shared.pool.clone(), &source, at, &shape);
+                    let reader = ChangeReader::new(shared.pool.of(share), &source, at, &shape);
                     (instance.name.clone(), Arc::new(reader))
                 })
                 .collect(),
@@ -270,6 +278,7 @@ impl OpenTable {
             facts_handed_over: false,
             last_with_rows: state.last_with_rows,
             known_max: None,
+            quiet_up_to: None,
             status: None,
             open_batch,
             attempt: anew.map_or(0, |anew| anew.attempt),
@@ -280,6 +289,7 @@ impl OpenTable {
             plugins_refused: Vec::new(),
             shared: Arc::clone(shared),
             settings: settings.clone(),
+            share,
             omitted: Omitted::new(&shape, chain.output()).map(Arc::new),
             shape,
             source,
@@ -390,6 +400,7 @@ impl OpenTable {
         // Positions without rows move only as far as all instances are known.
         self.known_max = Some(poll.max.lsn.min(poll.listed.up_to.lsn));
         self.stalled = self.is_stalled(poll);
+        self.tell_progress(poll);
     }
 
     pub(super) fn tell_retrying(&self, error: &str, failures: u32, pause: Duration) {

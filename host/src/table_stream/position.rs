@@ -17,6 +17,9 @@ pub(super) enum Next {
     NotReached,
     /// No change of this table up to this commit: the position moves, nothing is read.
     Idle(Offset),
+    /// No change of this table is seen up to this commit, and none may have been cleaned up: that has to be asked for before the
+    /// position moves.
+    Unconfirmed(Offset),
     /// The stream begins after this commit.
     Begin(Offset),
     /// Changes from this LSN on.
@@ -99,7 +102,7 @@ impl Bearings<'_> {
             (None, None, StartingLsn::At(lsn)) => (lsn, self.table.in_force(lsn)),
             (None, None, StartingLsn::Earliest) => (Lsn::ZERO, 0),
         };
-        let Some((min_lsn, _)) = seen(poll, &self.table.instances[instance].name)? else {
+        let Some(Seen { min_lsn, .. }) = seen(poll, &self.table.instances[instance].name)? else {
             return Ok(Next::Nothing);
         };
         // Capture has not reached it, or a grant went away. Neither is a position.
@@ -128,11 +131,13 @@ impl Bearings<'_> {
         let mut newest = None;
         // What cleanup took from an instance that takes over is not to be seen in its last change.
         let mut is_whole = true;
+        let mut is_confirmed = true;
         for piece in self.table.pieces(from, max.lsn) {
             match seen(poll, &self.table.instances[piece.instance].name)? {
-                Some((min_lsn, last)) => {
-                    newest = newest.max(last);
-                    is_whole &= min_lsn.is_some_and(|min_lsn| min_lsn <= piece.from);
+                Some(seen) => {
+                    newest = newest.max(seen.last_lsn);
+                    is_whole &= seen.min_lsn.is_some_and(|min_lsn| min_lsn <= piece.from);
+                    is_confirmed &= seen.confirmed;
                 }
                 // The poller was not told of it yet.
                 None => return Ok(Next::Nothing),
@@ -141,7 +146,9 @@ impl Bearings<'_> {
         if newest.is_some_and(|last| last >= from) || !is_whole {
             return Ok(Next::Range { from });
         }
-        if let Some(first) = self.first {
+        if let Some(first) = self.first
+            && is_confirmed
+        {
             first.expect(self.table, None)?;
         }
         // An instance that takes over can have changes that the others do not: up to where all are known, there is none.
@@ -152,6 +159,7 @@ impl Bearings<'_> {
         match self.position {
             Some(position) if known.lsn <= position.lsn => Ok(Next::Nothing),
             _ if known.lsn < from => Ok(Next::Nothing),
+            _ if !is_confirmed => Ok(Next::Unconfirmed(known)),
             _ => Ok(Next::Idle(known)),
         }
     }
@@ -183,14 +191,29 @@ impl Bearings<'_> {
     }
 }
 
-/// What a poll saw of an instance: the first LSN that is left, and the newest change. `None`: it was not asked about.
-#[expect(
-    clippy::type_complexity,
-    reason = "two LSNs that may be missing, of an instance that may be"
-)]
-fn seen(poll: &Poll, instance: &CaptureInstance) -> Result<Option<(Option<Lsn>, Option<Lsn>)>, StreamError> {
+/// What a poll saw of an instance.
+struct Seen {
+    /// The first LSN that is left, as of when it was asked last.
+    min_lsn: Option<Lsn>,
+    /// The newest change.
+    last_lsn: Option<Lsn>,
+    /// The one was asked after the other.
+    confirmed: bool,
+}
+
+/// `None`: it was not asked about.
+fn seen(poll: &Poll, instance: &CaptureInstance) -> Result<Option<Seen>, StreamError> {
     match poll.table(instance) {
-        Some(TablePoll::Ready { min_lsn, last_lsn, .. }) => Ok(Some((*min_lsn, *last_lsn))),
+        Some(TablePoll::Ready {
+            min_lsn,
+            last_lsn,
+            confirmed,
+            ..
+        }) => Ok(Some(Seen {
+            min_lsn: *min_lsn,
+            last_lsn: *last_lsn,
+            confirmed: *confirmed,
+        })),
         Some(TablePoll::Failed(error)) => Err(std::sync::Arc::clone(error).into()),
         None => Ok(None),
     }
@@ -257,6 +280,7 @@ mod tests {
                 min_lsn: min.map(lsn),
                 min_commit_ts: None,
                 last_lsn: last.map(lsn),
+                confirmed: true,
             };
             (CaptureInstance((*name).to_owned()), ready)
         };

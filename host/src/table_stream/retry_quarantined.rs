@@ -300,6 +300,8 @@ impl OpenTable {
             let reading = tokio::spawn(read_commits(Arc::clone(&commits), wanted.clone(), limits, sender));
             let staged = self.bronze.stage(planned.batch_id, planned.attempt).await?;
             let staging = Staging {
+                turns: self.shared.scheduler.cpu.clone(),
+                share: self.share,
                 chain: Arc::clone(&self.chain),
                 omitted: self.omitted.clone(),
                 known: Arc::new(known.clone()),
@@ -394,7 +396,7 @@ async fn read_commits(
     for commit in commits.iter() {
         let (sender, mut chunks) = mpsc::channel::<Chunk>(1);
         let times = Arc::clone(&commit.times);
-        let reading = commit.reader.read(only(commit.lsn), times, limits, sender);
+        let reading = commit.reader.read(only(commit.lsn), times, limits, false, sender);
         let filtering = async {
             while let Some(chunk) = chunks.recv().await {
                 let chunk = kept(chunk, &wanted, &mut seen)?;

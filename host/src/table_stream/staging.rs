@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 use crate::batch::Chunk;
 use crate::failpoint;
 use crate::lake::{LakeError, StagedFiles};
+use crate::scheduler::{Share, Turn, Turns};
 use crate::transform::{Applied, Chain, Together};
 
 use super::StreamError;
@@ -18,6 +19,9 @@ use super::tally::Tally;
 
 /// What happens to the chunks of a batch.
 pub(super) struct Staging {
+    /// Turns at the processor.
+    pub(super) turns: Turns,
+    pub(super) share: Share,
     pub(super) chain: Arc<Chain>,
     pub(super) omitted: Option<Arc<Omitted>>,
     /// What ties rows for quarantine to rows of other chunks.
@@ -41,6 +45,7 @@ impl Staging {
         while let Some(chunk) = chunks.recv().await {
             failpoint::pass(failpoint::CHUNK_READ);
             tally.replaced.add(&chunk.replaced);
+            let memory = chunk.memory.clone();
             if self.chain.quarantines() {
                 tally.note_edges(chunk.first_lsn, chunk.last_lsn);
             }
@@ -52,7 +57,10 @@ impl Staging {
             });
             let staged = files.idle().await?;
             match noted {
-                Ok(rows) => files = Files::write(staged, rows),
+                Ok(rows) => {
+                    let turn = self.turns.take(self.share, 1).await;
+                    files = Files::write(staged, rows, (turn, memory));
+                }
                 Err(error) => {
                     staged.abort().await;
                     return Err(error);
@@ -66,7 +74,9 @@ impl Staging {
     async fn transform(&self, chunk: Chunk, most: u64) -> Result<(Applied, RecordBatch), StreamError> {
         let (chain, omitted, known) = (Arc::clone(&self.chain), self.omitted.clone(), Arc::clone(&self.known));
         let again = self.again;
+        let turn = self.turns.take(self.share, 1).await;
         tokio::task::spawn_blocking(move || {
+            let _turn = turn;
             let applied = match again {
                 true => chain.apply_again(&chunk.batch, &known, most),
                 false => chain.apply_among(&chunk.batch, &known, most),
@@ -96,9 +106,12 @@ enum Files {
 }
 
 impl Files {
-    fn write(mut staged: StagedFiles, rows: RecordBatch) -> Files {
+    /// The turns are over when the rows are written.
+    fn write(mut staged: StagedFiles, rows: RecordBatch, turns: (Turn, Option<Arc<Turn>>)) -> Files {
         Files::Busy(tokio::task::spawn_blocking(move || {
+            let _turns = turns;
             let written = staged.write(&rows);
+            drop(rows);
             (staged, written)
         }))
     }

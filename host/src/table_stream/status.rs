@@ -1,8 +1,11 @@
 //! How a table does, for those who look at it from outside: the status in the control table, and in the checkpoint why it stopped.
 
+use crate::board::{Look, Phase, Progress};
 use crate::checkpoint::Checkpoint;
 use crate::config::TableSettings;
 use crate::lsn::Lsn;
+use crate::report::Event;
+use crate::source::{Poll, TablePoll};
 use crate::verdict::{TableStatus, VerdictUpdate};
 
 use super::open::{OpenTable, blocking};
@@ -12,11 +15,54 @@ use super::{Purpose, Shared, StreamError};
 impl OpenTable {
     /// How the table does when it is at `position`. Before the source was asked, nobody can say that it is current.
     pub(super) fn status_at(&self, position: Lsn) -> TableStatus {
+        let position = self.quiet_up_to.map_or(position, |quiet| quiet.max(position));
         match self.known_max {
             Some(max) if max <= position && self.stalled => TableStatus::CaptureStalled,
             Some(max) if max <= position => TableStatus::Current,
             _ => TableStatus::Behind,
         }
+    }
+
+    /// Has the board know how far the table is, and warns when it does not keep up.
+    pub(super) fn tell_progress(&self, poll: &Poll) {
+        let oldest = match poll.table(self.instance_in_force()) {
+            Some(TablePoll::Ready { min_commit_ts, .. }) => *min_commit_ts,
+            _ => None,
+        };
+        let look = Look {
+            max: poll.max,
+            position: self.position,
+            caught_up: self.has_read_what_is_in(poll),
+            oldest,
+            stalled: self.stalled,
+        };
+        let message = match self.shared.board.look(&self.settings.capture_instance, look) {
+            None => return,
+            Some(Progress::FallsBehind { lag_seconds, reason }) => format!(
+                "falling behind: bronze is {lag_seconds:.0} s behind the source, and the gap grows; most of the time goes \
+                 into {}",
+                match reason {
+                    Phase::Plan => "asking the server which commits there are (plan)",
+                    Phase::Read => "reading rows (read): the server, the network, or the wait for a connection",
+                    Phase::Transform => "the transforms (transform)",
+                    Phase::Commit => "committing to Delta (commit): a longer trigger makes fewer and larger commits",
+                }
+            ),
+            Some(Progress::KeepsUp) => "keeps up again".to_owned(),
+        };
+        self.shared.tell(Event::Warning {
+            capture_instance: self.settings.capture_instance.clone(),
+            message,
+        });
+    }
+
+    /// Whether no change of this table is seen after its position.
+    fn has_read_what_is_in(&self, poll: &Poll) -> bool {
+        let position = self.position.map(|position| position.lsn);
+        self.source.instances.iter().all(|instance| match poll.table(&instance.name) {
+            Some(TablePoll::Ready { last_lsn, .. }) => *last_lsn <= position,
+            Some(TablePoll::Failed(_)) | None => true,
+        })
     }
 
     /// There is nothing more to do: whatever stopped the table before is over. Has the control table say how the table does,

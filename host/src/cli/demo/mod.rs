@@ -72,7 +72,7 @@ pub(super) async fn run(args: DemoArgs) -> Result<(), Failure> {
         once: true,
         ..StartOptions::default()
     };
-    let ended = stream(&settings, options, Show::new(args.json)).await?;
+    let ended = stream(&settings, options, None, Show::new(args.json)).await?;
     server.stop().await;
     let summaries: Vec<&TableSummary> = ended
         .iter()

@@ -17,6 +17,7 @@ use super::*;
 use crate::error::{Classify as _, ErrorKind};
 use crate::identity::{AppId, BatchId, CaptureInstance};
 use crate::shape::META_BEFORE;
+use crate::verdict::ControlTable;
 
 fn spec(app_id: &str, columns: &[(&str, DataType)]) -> BronzeSpec {
     BronzeSpec {
@@ -481,4 +482,33 @@ async fn a_batch_that_is_given_up_leaves_no_file() {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     panic!("files are left");
+}
+
+/// Work of the Delta kernel waits for files on threads of the kind that it runs on itself.
+#[test]
+fn many_logs_at_once_do_not_take_all_threads_from_each_other() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(20)
+        .enable_all()
+        .build()
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let tables = runtime.block_on(async {
+        let tables = (0..60).map(|i| {
+            let location = folder.path().join(format!("t{i}")).display().to_string();
+            tokio::spawn(async move { ControlTable::open_or_create(&location).await.map(|_| location) })
+        });
+        futures::future::join_all(tables).await
+    });
+    let locations: Vec<String> = tables.into_iter().map(|table| table.unwrap().unwrap()).collect();
+    let read = runtime.block_on(async {
+        let read = locations.into_iter().map(|location| {
+            tokio::spawn(async move { ControlTable::read(&location).await })
+        });
+        futures::future::join_all(read).await
+    });
+    for rows in read {
+        assert!(rows.unwrap().unwrap().is_empty());
+    }
 }
