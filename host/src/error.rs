@@ -2,7 +2,7 @@
 //! program decides by the kind alone.
 
 /// What kind of failure this is: whether to try again, and who has to decide.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
     /// The configuration, a name, a password or a grant is wrong: a person mends it.

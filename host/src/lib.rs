@@ -22,6 +22,7 @@ pub mod identity;
 mod kit;
 pub mod lake;
 pub mod lsn;
+pub mod process;
 pub mod quarantine;
 pub mod report;
 pub mod retry;
@@ -32,5 +33,6 @@ pub mod source;
 pub mod table_stream;
 pub mod transform;
 pub mod verdict;
+pub mod web;
 
 pub use built_in::BUILT_IN_COMPONENTS;

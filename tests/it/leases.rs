@@ -351,3 +351,50 @@ async fn a_position_without_changes_is_recorded_by_one_process() {
     server.exec("sales", "INSERT INTO dbo.beside VALUES (1, N'x')").await;
     closed_under_a_sleeper(&server, &project).await;
 }
+
+/// Two processes with the same list: the first has the table; when it is killed the other goes on, and the first, started
+/// again, stands by.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_stands_by_takes_over_what_a_dead_one_had() {
+    let (server, mut project) = set_up("2s", "").await;
+    project.edit("mode = \"lease\"", "mode = \"lease\"\nstandby = true");
+    insert(&server, 1..=1).await;
+    let mut newest = Running::start(&project, &[]);
+    newest.until_type("batch");
+    let mut id = 1;
+    for _ in 0..3 {
+        let mut next = Running::start(&project, &[]);
+        next.until("standing by", |event| {
+            event["message"]
+                .as_str()
+                .is_some_and(|message| message.contains("standing by"))
+        });
+        id += 1;
+        insert(&server, id..=id).await;
+        newest.until_type("batch");
+        newest.signal("KILL");
+        newest.code();
+        id += 1;
+        insert(&server, id..=id).await;
+        next.until("batch with the row", |event| {
+            event["type"] == "batch" && event["rows"] == 1
+        });
+        newest = next;
+    }
+    // In order, it leaves at once to whoever stands by.
+    let mut next = Running::start(&project, &[]);
+    next.until_type("warning");
+    newest.terminate();
+    assert_eq!(newest.code(), Some(0));
+    next.until_type("opened");
+    next.terminate();
+    assert_eq!(next.code(), Some(0));
+    assert_eq!(ids(&project), (1..=id).collect::<Vec<_>>());
+    fences(&project);
+    facts(&project);
+    // Once is for a run that ends: it does not wait.
+    let mut holder = Running::start(&project, &[]);
+    holder.until_type("opened");
+    let once = project.once();
+    assert!(error_of(&once).contains("renew"), "{once:?}");
+}

@@ -27,6 +27,7 @@ mod leaks;
 mod leases;
 mod loss;
 mod maintenance;
+mod many_tables;
 mod output;
 mod ownership;
 mod permissions;

@@ -79,7 +79,8 @@ async fn every_json_object_has_the_fields_that_the_page_lists() {
             "EXEC sim.fault @kind = N'error', @number = 1205, @match = N'[cdc].[dbo_t_CT]'",
         )
         .await;
-    as_documented(&project.once().events(), &types, &mut seen);
+    let with_page = project.run("run", &["--json", "--once", "--http", "127.0.0.1:0"]);
+    as_documented(&with_page.events(), &types, &mut seen);
     as_documented(&project.run("status", &["--json"]).ok().events(), &types, &mut seen);
     as_documented(&project.run("check", &["--json"]).events(), &types, &mut seen);
     let drill = project.run("drill", &["--json", "--only", "control-missing"]);

@@ -170,6 +170,8 @@ async fn grant_taken_away() -> BTreeSet<String> {
     let project = listened.project("");
     let mut run = Running::start(&project, &[]);
     run.until_type("batch");
+    listened.exec("INSERT INTO dbo.orders VALUES (2, 2)").await;
+    run.until_type("batch");
     listened.exec("REVOKE SELECT ON [dbo].[orders] FROM [reader]").await;
     run.until_type("failed");
     run.terminate();

@@ -20,9 +20,9 @@ use crate::report::Event;
 
 use history::Ring;
 pub use history::{POINTS, STEP};
+use pace::Pace;
 pub use pace::Phase;
 pub(crate) use pace::Progress;
-use pace::Pace;
 
 /// What a table does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -30,6 +30,8 @@ use pace::Pace;
 pub enum State {
     /// It waits to be opened, or is being opened.
     Starting,
+    /// Another process runs it, and this one takes it over when that is gone.
+    Standby,
     /// All changes that capture has processed are in bronze.
     Current,
     /// There are changes that are not in bronze yet.
@@ -48,8 +50,9 @@ pub enum State {
 
 impl State {
     /// Every state.
-    pub const ALL: [State; 8] = [
+    pub const ALL: [State; 9] = [
         State::Starting,
+        State::Standby,
         State::Current,
         State::Behind,
         State::FallingBehind,
@@ -63,6 +66,7 @@ impl State {
     pub fn as_str(self) -> &'static str {
         match self {
             State::Starting => "starting",
+            State::Standby => "standby",
             State::Current => "current",
             State::Behind => "behind",
             State::FallingBehind => "falling_behind",
@@ -73,7 +77,7 @@ impl State {
         }
     }
 
-    /// Whether its stream runs.
+    /// Whether its stream runs, or will by itself.
     pub fn is_up(self) -> bool {
         !matches!(self, State::Failed | State::Ended)
     }
@@ -388,8 +392,21 @@ impl Board {
         }
     }
 
+    /// Another process runs the table.
+    pub(crate) fn stands_by(&self, table: &CaptureInstance) {
+        if let Some(entry) = self.lock().tables.get_mut(table) {
+            entry.now.state = State::Standby;
+        }
+    }
+
     /// What the table has in the lake as it is opened.
-    pub(crate) fn stands(&self, table: &CaptureInstance, position: Option<Offset>, finalized: Option<UtcMicros>, open_quarantined: Option<i64>) {
+    pub(crate) fn stands(
+        &self,
+        table: &CaptureInstance,
+        position: Option<Offset>,
+        finalized: Option<UtcMicros>,
+        open_quarantined: Option<i64>,
+    ) {
         if let Some(entry) = self.lock().tables.get_mut(table) {
             entry.now.end_lsn = position.map(|position| position.lsn);
             entry.now.end_commit_ts = position.map(|position| position.commit_ts);
@@ -452,8 +469,10 @@ impl Board {
 impl Entry {
     /// How far it is behind now. While a long batch runs, the source goes on.
     fn lag(&self, max: Option<Offset>) -> Option<f64> {
+        // What comes after a table stopped is not looked at: it may all be the table's.
+        let stopped = !self.now.state.is_up();
         match (self.now.lag_seconds, self.now.end_commit_ts, max) {
-            (Some(lag), Some(end), Some(max)) if lag > 0.0 => Some(seconds(end, max.commit_ts)),
+            (Some(lag), Some(end), Some(max)) if lag > 0.0 || stopped => Some(seconds(end, max.commit_ts)),
             (lag, _, _) => lag,
         }
     }
@@ -482,14 +501,22 @@ fn hint(kind: Option<ErrorKind>) -> &'static str {
     match kind {
         None => "nothing: it is tried again by itself",
         Some(ErrorKind::Config) => "put right what it names, then start the table again (SIGUSR1, or a new run)",
-        Some(ErrorKind::Retryable) => "see that the other side is there, then start the table again (SIGUSR1, or a new run)",
-        Some(ErrorKind::DataLoss) => "changes are gone: decide whether to skip them (on_data_loss), then start the table again",
-        Some(ErrorKind::SchemaChanged) => "the source's columns no longer fit the target: `sluice check` says which, and what to do",
+        Some(ErrorKind::Retryable) => {
+            "see that the other side is there, then start the table again (SIGUSR1, or a new run)"
+        }
+        Some(ErrorKind::DataLoss) => {
+            "changes are gone: decide whether to skip them (on_data_loss), then start the table again"
+        }
+        Some(ErrorKind::SchemaChanged) => {
+            "the source's columns no longer fit the target: `sluice check` says which, and what to do"
+        }
         Some(ErrorKind::ComponentRefused) => {
             "the transform did not accept a batch, and nothing of it was written: mend the component, or quarantine such rows"
         }
         Some(ErrorKind::State) => "`sluice doctor` examines what is on disk and says what to do",
-        Some(ErrorKind::Internal) => "a fault of sluice: please report it with this text; a new run goes on where this one stopped",
+        Some(ErrorKind::Internal) => {
+            "a fault of sluice: please report it with this text; a new run goes on where this one stopped"
+        }
     }
 }
 
@@ -572,7 +599,11 @@ mod tests {
         assert_eq!((now.state, now.error.as_deref()), (State::Failed, Some("lost")));
         assert!(now.hint.unwrap().contains("on_data_loss"));
         board.starts(&a);
-        assert_eq!(board.tables()[0].error.as_deref(), Some("lost"), "it is not known to be over");
+        assert_eq!(
+            board.tables()[0].error.as_deref(),
+            Some("lost"),
+            "it is not known to be over"
+        );
         board.look(&a, look(100, 100, true));
         let now = &board.tables()[0];
         assert_eq!((now.state, &now.error), (State::Current, &None));

@@ -177,6 +177,13 @@ pub enum CheckpointError {
     },
 }
 
+impl CheckpointError {
+    /// Another process holds the stream under a lease that it renews.
+    pub fn is_held(&self) -> bool {
+        matches!(self, CheckpointError::LeaseHeld { .. })
+    }
+}
+
 impl Classify for CheckpointError {
     fn kind(&self) -> ErrorKind {
         match self {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{Clock, Repeated, Zone};
+use crate::error::ErrorKind;
 use crate::facts::FactsRow;
 use crate::identity::{AppId, BatchId, CaptureInstance};
 use crate::lsn::{Lsn, Offset, UtcMicros};
@@ -316,6 +317,9 @@ pub struct Stopped {
     pub at: UtcMicros,
     /// The error, with all its causes. As any message, it holds no value of a row.
     pub error: String,
+    /// Its kind; missing in what an older sluice wrote.
+    #[serde(default)]
+    pub kind: Option<ErrorKind>,
 }
 
 /// The process that runs a stream (`owner.json`).

@@ -77,7 +77,7 @@ fn why_a_stream_stopped_is_kept_until_a_batch_is_done_and_stops_nothing() {
     assert_eq!((stopped(&checkpoint), checkpoint.has_stop()), (None, false));
     checkpoint.plan(&planned(0, 0)).unwrap();
     for error in ["the first", "the last"] {
-        checkpoint.stopped(error.to_owned());
+        checkpoint.stopped(error.to_owned(), crate::error::ErrorKind::Config);
         assert_eq!(stopped(&checkpoint).as_deref(), Some(error));
     }
     // Another process knows of it and removes it.

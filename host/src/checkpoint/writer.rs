@@ -11,6 +11,7 @@ use super::hold::{LOCK_PATIENCE, LOCK_PATIENCE_LEASED, expect_lease_over, take_l
 use super::hosts::ProcessLease;
 use super::records::{CommitRecord, FORMAT, Owner, PlannedBatch, Stopped, StreamIdentity, Unsettled};
 use super::{CheckpointError, CheckpointReader, CheckpointState};
+use crate::error::ErrorKind;
 use crate::identity::{BatchId, host_name};
 use crate::lake::LakeError;
 use crate::lake::durable::{self, Published};
@@ -215,7 +216,7 @@ impl Checkpoint {
 
     /// Writes why the stream stops, for the people who look at it later. Who has lost the stream says nothing about it, and
     /// where it cannot be written, the error is told all the same.
-    pub fn stopped(&self, error: String) {
+    pub fn stopped(&self, error: String, kind: ErrorKind) {
         if self.check_lease().is_err() {
             return;
         }
@@ -223,6 +224,7 @@ impl Checkpoint {
             format: FORMAT,
             at: UtcMicros::now(),
             error,
+            kind: Some(kind),
         };
         let file = self.reader.root().join(files::STOPPED);
         self.has_stop.store(true, Ordering::Relaxed);

@@ -10,7 +10,7 @@ use super::{ConfigArgs, Failure, grants};
 use crate::clock::{Clock, Zone};
 use crate::config::{Encrypt, OnDataLoss, Origin, OwnershipSettings, Settings, TableSettings, Trigger};
 use crate::error::{Classify, ErrorKind};
-use crate::fanout::{engine, key_ring};
+use crate::fanout::{engine, expand, key_ring};
 use crate::lake::delta_type;
 use crate::scheduler::Scheduler;
 use crate::source::{
@@ -48,6 +48,7 @@ pub(super) async fn run(args: CheckArgs) -> Result<(), Failure> {
     let keys = key_ring(&settings).map_err(|error| Failure::new(ErrorKind::Config, error.to_string()))?;
     let asks = AskPool::new(settings.source.clone(), 1);
     let catalog = persist(|| async { Catalog::read(&mut *asks.get().await?).await }).await?;
+    let settings = expand(&settings, &catalog)?;
     let mut asker = asks.get().await?;
     let pool = StreamPool::new(settings.source.clone(), &Scheduler::new(&settings.limits));
     persist(|| pool.warm_up()).await?;
@@ -159,7 +160,11 @@ fn print_source(settings: &Settings, catalog: &Catalog, json: bool) {
     }
     match &settings.ownership {
         OwnershipSettings::Lock => say!("ownership: the lock of each checkpoint"),
-        OwnershipSettings::Lease { hosts, lease } => say!("ownership: a lease of {lease:?} in {}", hosts.display()),
+        OwnershipSettings::Lease { hosts, lease, standby } => say!(
+            "ownership: a lease of {lease:?} in {}{}",
+            hosts.display(),
+            if *standby { ", standing by" } else { "" }
+        ),
     }
 }
 

@@ -7,6 +7,7 @@ use super::{ConfigArgs, Failure};
 use crate::config::Settings;
 use crate::doctor::{Doctor, Examination, Finding, Loss, RepairError, Repaired, Severity, Subject, repair};
 use crate::error::{ErrorKind, chain};
+use crate::fanout::expand_from_disk;
 use crate::lsn::UtcMicros;
 
 /// Columns of the terminal that texts are wrapped to.
@@ -31,6 +32,7 @@ pub(super) struct DoctorArgs {
 pub(super) async fn run(args: DoctorArgs) -> Result<(), Failure> {
     let mut settings = Settings::load_without_secrets(&args.config.config)?;
     settings.select(&args.config.tables)?;
+    let settings = expand_from_disk(&settings)?;
     let mut doctor = Doctor::default();
     let mut ill: Vec<String> = Vec::new();
     let loss = match args.accept_loss {

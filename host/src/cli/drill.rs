@@ -10,6 +10,7 @@ use super::{ConfigArgs, Failure};
 use crate::config::{ConfigError, Settings};
 use crate::doctor::{Code, Subject, Trial, drill};
 use crate::error::{Classify as _, ErrorKind, chain};
+use crate::fanout::expand_from_disk;
 
 #[derive(Debug, Args)]
 pub(super) struct DrillArgs {
@@ -32,6 +33,7 @@ pub(super) struct DrillArgs {
 pub(super) async fn run(args: DrillArgs) -> Result<(), Failure> {
     let mut settings = Settings::load_without_secrets(&args.config.config)?;
     settings.select(&args.config.tables)?;
+    let settings = expand_from_disk(&settings)?;
     let only = args.only.as_deref().map(code).transpose()?;
     let mut failed: Vec<String> = Vec::new();
     for table in &settings.tables {

@@ -4,6 +4,7 @@
 use super::Failure;
 use super::out::say;
 use crate::config::Settings;
+use crate::fanout::expand;
 use crate::source::{AskPool, Catalog, GrantScript, SourceError, persist};
 
 /// Prints the script and nothing else.
@@ -14,7 +15,11 @@ pub(super) async fn print(settings: &Settings, json: bool) -> Result<(), Failure
         Err(SourceError::Database { .. }) => None,
         Err(error) => return Err(error.into()),
     };
-    show(&script(settings, catalog.as_ref()), json);
+    let expanded = match &catalog {
+        Some(catalog) => expand(settings, catalog)?,
+        None => settings.clone(),
+    };
+    show(&script(&expanded, catalog.as_ref()), json);
     Ok(())
 }
 

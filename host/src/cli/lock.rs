@@ -124,7 +124,8 @@ fn used(settings: &Settings) -> Result<(Pins, BTreeSet<String>), Failure> {
     )?;
     let mut pins = BTreeMap::new();
     let mut built_in = BTreeSet::new();
-    for table in &settings.tables {
+    let patterns = settings.patterns().iter().map(|pattern| &pattern.settings);
+    for table in settings.tables.iter().chain(patterns) {
         for (number, transform) in (1..).zip(&table.transforms) {
             let pin = engine
                 .pin_of(&transform.plugin, transform.sha256.as_deref())

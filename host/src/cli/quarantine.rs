@@ -11,6 +11,7 @@ use super::{ConfigArgs, Failure};
 use crate::config::{Settings, TableSettings};
 use crate::error::{Classify as _, ErrorKind, chain};
 use crate::fanout::StartOptions;
+use crate::fanout::expand_from_disk;
 use crate::identity::BatchId;
 use crate::lsn::Lsn;
 use crate::quarantine::{QuarantineRow, QuarantineTable, location_of, open_rows};
@@ -79,6 +80,7 @@ pub(super) async fn run(args: QuarantineArgs) -> Result<(), Failure> {
 async fn list(config: &ConfigArgs, args: ListArgs) -> Result<(), Failure> {
     let mut settings = Settings::load_without_secrets(&config.config)?;
     settings.select(&config.tables)?;
+    let settings = expand_from_disk(&settings)?;
     let mut failed: Vec<(ErrorKind, String)> = Vec::new();
     for table in &settings.tables {
         let Err(error) = list_table(table, &args).await else {

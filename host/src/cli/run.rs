@@ -1,18 +1,21 @@
 //! `sluice run`: keeps the tables of a configuration in step, until it is stopped or, with `--once`, has caught up.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 use super::show::Show;
 use super::{ConfigArgs, Failure, out};
-use crate::config::{OnStartError, Settings, parse_duration};
+use crate::config::{OnStartError, Secret, Settings, parse_duration};
 use crate::error::ErrorKind;
-use crate::fanout::{StartOptions, start_many};
-use crate::identity::CaptureInstance;
+use crate::fanout::{Shard, StartOptions, start_many};
+use crate::identity::{CaptureInstance, host_id};
 use crate::report::Event;
+use crate::web::{Listening, Shown};
 
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
@@ -24,6 +27,12 @@ pub(super) struct RunArgs {
     /// Stop after this time, such as 4h or 90m, each table at the end of its batch.
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     time: Option<Duration>,
+    /// Serve a status page, metrics and health here, such as 127.0.0.1:9464; also `listen` of [web].
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    http: Option<SocketAddr>,
+    /// Only this share of the tables, such as 2/8 for the second of eight processes.
+    #[arg(long, value_name = "I/N")]
+    shard: Option<Shard>,
     /// Stop all tables, at the end of their batches, when one fails.
     #[arg(long)]
     fail_fast: bool,
@@ -38,6 +47,12 @@ pub(super) struct RunArgs {
 pub(super) async fn run(args: RunArgs) -> Result<(), Failure> {
     let mut settings = Settings::load(&args.config.config)?;
     settings.select(&args.config.tables)?;
+    settings.web.listen = args.http.or(settings.web.listen);
+    if let Ok(token) = std::env::var("SLUICE_HTTP_TOKEN")
+        && !token.trim().is_empty()
+    {
+        settings.web.token = Some(Secret::new(token.trim()));
+    }
     let options = StartOptions {
         once: args.once,
         on_start_error: match args.on_start_error {
@@ -45,6 +60,7 @@ pub(super) async fn run(args: RunArgs) -> Result<(), Failure> {
             Some(StartErrors::Stop) => OnStartError::Stop,
             None => settings.run.on_start_error,
         },
+        shard: args.shard,
         fail_fast: args.fail_fast || settings.run.fail_fast,
         ..StartOptions::default()
     };
@@ -79,16 +95,38 @@ pub(super) async fn stream(
     time: Option<Duration>,
     mut show: Show,
 ) -> Result<Vec<Event>, Failure> {
+    let of_shard = options.shard;
     let over = time.map(|time| Instant::now() + time);
     for warning in &settings.warnings {
         show.warning(warning);
     }
     let mut signals = Signals::listen()?;
+    let page = match settings.web.listen {
+        Some(address) => Some(Listening::on(address, settings.web.token.as_ref()).await?),
+        None => None,
+    };
     show.opening(settings.tables.iter().map(|table| &table.capture_instance));
     let mut streams = tokio::select! {
         started = start_many(settings, options) => started?,
         () = signals.asked_to_stop() => return Ok(Vec::new()),
     };
+    let page_ends = CancellationToken::new();
+    let _page_ends = page_ends.clone().drop_guard();
+    if let Some(page) = page {
+        show.serving(page.address());
+        let shown = Shown::new(
+            streams.board(),
+            streams.scheduler(),
+            settings.limits.memory,
+            &settings.source,
+            &host_id(),
+        );
+        tokio::spawn(page.serve(shown, page_ends));
+    }
+    let started = streams.tables().len();
+    if let (Some(shard), 0) = (of_shard, started) {
+        show.warning(&format!("no table is in the share {shard}: there is nothing to do"));
+    }
     let mut tables = Vec::new();
     let mut failures: BTreeMap<CaptureInstance, (ErrorKind, bool)> = BTreeMap::new();
     let mut stopping = false;
@@ -151,7 +189,7 @@ pub(super) async fn stream(
                 message: format!(
                     "{} of {} tables failed: {}{more}",
                     failures.len(),
-                    settings.tables.len(),
+                    started,
                     names.join(", ")
                 ),
                 shown: true,

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -54,6 +55,16 @@ impl Show {
             for table in tables {
                 terminal.bar(table).set_message(format!("{:<28} opening", table.0));
             }
+        }
+    }
+
+    /// Where the status page is.
+    pub(super) fn serving(&mut self, address: SocketAddr) {
+        let line = format!("status page: http://{address}/");
+        match &self.mode {
+            Mode::Json => say!("{}", serde_json::json!({"type": "http", "address": address})),
+            Mode::Plain => complain!("{line}"),
+            Mode::Terminal(terminal) => terminal.line(line),
         }
     }
 

@@ -6,6 +6,7 @@ mod locations;
 mod lookup;
 mod only_source;
 mod ownership;
+mod patterns;
 mod plugins;
 mod reading;
 mod run;
@@ -15,17 +16,20 @@ mod source;
 mod table;
 mod table_keys;
 mod units;
+mod web;
 mod weights;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::{Classify, ErrorKind};
+use crate::identity::CaptureInstance;
 use crate::scheduler::Scheduler;
 
 pub use lookup::LookupSettings;
 pub use only_source::{OnlySource, SOURCE_SECRETS};
 pub use ownership::OwnershipSettings;
+pub use patterns::TablePattern;
 pub use plugins::PluginSettings;
 pub use reading::{OnDataLoss, Partitions, ReadingSettings, SchemaChangePolicy, StartingLsn};
 pub use run::{OnStartError, RunSettings};
@@ -33,11 +37,14 @@ pub use secret::{Secret, SecretSource};
 pub use source::{Authentication, Encrypt, Endpoint, ServerName, SourceSettings, TokenSource, Trust};
 pub use table::{MaxQuarantined, OnTransformChange, Origin, TableSettings, TransformSettings, Trigger};
 
+pub use web::WebSettings;
+
 pub(crate) use section::nearest;
 pub(crate) use table::json_of;
 pub(crate) use table_keys::is_table_setting;
 pub(crate) use units::parse_duration;
 
+use patterns::Patterns;
 use secret::Secrets;
 use section::Section;
 use units::MIB;
@@ -55,12 +62,16 @@ pub struct Settings {
     pub lookups: Vec<LookupSettings>,
     /// Bounds of the process.
     pub limits: Limits,
+    /// The status page.
+    pub web: WebSettings,
     /// How the tables go together.
     pub run: RunSettings,
     /// What makes a stream one process's.
     pub ownership: OwnershipSettings,
-    /// The tables, in the order of the file.
+    /// The tables that are named, in the order of the file.
     pub tables: Vec<TableSettings>,
+    /// Those that are not known yet.
+    patterns: Patterns,
     /// What is allowed and worth changing. For the operator's eyes.
     pub warnings: Vec<String>,
 }
@@ -234,22 +245,29 @@ impl Settings {
             Some(section) => parse_limits(section)?,
             None => Limits::default(),
         };
+        let web = match root.section("web")? {
+            Some(section) => WebSettings::parse(section, base, secrets, &mut warnings)?,
+            None => WebSettings::default(),
+        };
         let ownership = match root.section("ownership")? {
             Some(section) => OwnershipSettings::parse(section, base)?,
             None => OwnershipSettings::Lock,
         };
         let defaults = root.section("defaults")?;
         let sections = root.sections("table")?;
-        let mut tables = table::parse_tables(defaults, sections, base, (&keys[..], &lookups[..]))?;
-        if let Some(section) = root.section("weights")? {
-            weights::apply(&section, &mut tables)?;
+        let (mut tables, mut patterns) = table::parse_tables(defaults, sections, base, (&keys[..], &lookups[..]))?;
+        match root.section("weights")? {
+            // Which tables there are is not known yet.
+            Some(section) if !patterns.all.is_empty() => patterns.weights = Some(section.table().clone()),
+            Some(section) => weights::apply(&section, &mut tables)?,
+            None => {}
         }
         let run = match root.section("run")? {
             Some(section) => RunSettings::parse(section)?,
             None => RunSettings::default(),
         };
         ownership.expect_apart(&tables)?;
-        root.not_yet(&["web", "silver"])?;
+        root.not_yet(&["silver"])?;
         root.finish()?;
         Ok(Settings {
             source,
@@ -257,14 +275,17 @@ impl Settings {
             keys,
             lookups,
             limits,
+            web,
             run,
             ownership,
             tables,
+            patterns,
             warnings,
         })
     }
 
-    /// Keeps only the tables with these capture instances (ignoring case), in the order of the file.
+    /// Keeps only the tables with these capture instances (ignoring case), in the order of the file. Those of patterns are kept
+    /// or left out when they are known.
     pub fn select(&mut self, capture_instances: &[String]) -> Result<(), ConfigError> {
         if capture_instances.is_empty() {
             return Ok(());
@@ -274,6 +295,11 @@ impl Settings {
                 .tables
                 .iter()
                 .any(|t| t.capture_instance.0.eq_ignore_ascii_case(wanted))
+                && !self
+                    .patterns
+                    .all
+                    .iter()
+                    .any(|pattern| pattern.fits(&CaptureInstance(wanted.clone())))
             {
                 let nearest = section::nearest(wanted, self.tables.iter().map(|t| t.capture_instance.0.as_str()));
                 return Err(ConfigError::Key {
@@ -285,6 +311,7 @@ impl Settings {
                 });
             }
         }
+        self.patterns.selected = capture_instances.to_vec();
         self.tables.retain(|table| {
             capture_instances
                 .iter()

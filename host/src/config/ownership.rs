@@ -24,6 +24,8 @@ pub enum OwnershipSettings {
         hosts: PathBuf,
         /// How long a process is not heard of before its streams are taken over.
         lease: Duration,
+        /// A table that another process runs is waited for, and taken over when that process is gone.
+        standby: bool,
     },
 }
 
@@ -43,6 +45,7 @@ impl OwnershipSettings {
             Some(_) => return Err(section.error("mode", "must be \"lock\" or \"lease\"")),
         };
         let lease = section.duration("lease", LEASES)?;
+        let standby = section.boolean("standby")?;
         let hosts = match section.string("hosts")? {
             None => None,
             Some("") => return Err(section.error("hosts", "must not be empty")),
@@ -55,6 +58,7 @@ impl OwnershipSettings {
             (true, Some(hosts)) => OwnershipSettings::Lease {
                 hosts,
                 lease: lease.unwrap_or(LEASE),
+                standby: standby.unwrap_or(false),
             },
             (true, None) => {
                 return Err(section.error(
@@ -63,6 +67,7 @@ impl OwnershipSettings {
                 ));
             }
             (false, Some(_)) => return Err(section.error("hosts", "needs mode = \"lease\"")),
+            (false, None) if standby.is_some() => return Err(section.error("standby", "needs mode = \"lease\"")),
             (false, None) if lease.is_some() => return Err(section.error("lease", "needs mode = \"lease\"")),
             (false, None) => OwnershipSettings::Lock,
         };
@@ -104,6 +109,7 @@ mod tests {
             OwnershipSettings::Lease {
                 hosts: PathBuf::from("/base/state/hosts"),
                 lease: Duration::from_secs(15),
+                standby: false,
             }
         );
     }
@@ -115,6 +121,7 @@ mod tests {
             ("mode = \"lease\"", "ownership.hosts is required"),
             ("hosts = \"h\"", "ownership.hosts needs mode"),
             ("lease = \"5s\"", "ownership.lease needs mode"),
+            ("standby = true", "ownership.standby needs mode"),
             ("mode = \"lease\"\nhosts = \"\"", "ownership.hosts must not be empty"),
             (
                 "mode = \"lease\"\nhosts = \"h\"\nlease = \"10ms\"",

@@ -64,7 +64,7 @@ pub enum SchemaChangePolicy {
 }
 
 /// What one section says.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Reading {
     num_partitions: Option<Partitions>,
     starting_lsn: Option<StartingLsn>,

@@ -26,6 +26,16 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// What stands in it.
+    pub(super) fn table(&self) -> &'a Table {
+        self.table
+    }
+
+    /// The section's own name.
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
     /// The full name of a key, as the user finds it in the file.
     pub(super) fn name(&self, key: &str) -> String {
         if self.path.is_empty() {

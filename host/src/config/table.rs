@@ -11,6 +11,7 @@ use crate::transform::{DEFAULT_OUTPUT_BYTES, LeakCheck, Limits, OnError};
 use crate::verdict::Granularity;
 
 use super::lookup::granted;
+use super::patterns::{Patterns, TablePattern, is_pattern};
 use super::reading::{Reading, ReadingSettings};
 use super::section::Section;
 use super::units::{DAY, MIB, SECOND};
@@ -155,7 +156,7 @@ pub(super) fn parse_tables(
     sections: Vec<Section<'_>>,
     base: &Path,
     known: Known<'_>,
-) -> Result<Vec<TableSettings>, ConfigError> {
+) -> Result<(Vec<TableSettings>, Patterns), ConfigError> {
     let default_values = match defaults {
         Some(mut section) => {
             let mut shared = Shared::parse(&mut section)?;
@@ -166,8 +167,23 @@ pub(super) fn parse_tables(
         None => Shared::default(),
     };
     let mut tables: Vec<TableSettings> = Vec::with_capacity(sections.len());
-    for section in sections {
+    let mut patterns = Vec::new();
+    for mut section in sections {
         let name = section.name("capture_instance");
+        if section.string("capture_instance")?.is_some_and(is_pattern) {
+            let path = section.path().to_owned();
+            patterns.push(TablePattern::parse(
+                path,
+                section.table().clone(),
+                &default_values,
+                base,
+                known,
+            )?);
+            continue;
+        }
+        if section.value("exclude").is_some() {
+            return Err(section.error("exclude", "needs a pattern, such as capture_instance = \"dbo_*\""));
+        }
         let table = parse_table(section, &default_values, base, known)?;
         for earlier in &tables {
             let clash = if earlier
@@ -194,19 +210,25 @@ pub(super) fn parse_tables(
         }
         tables.push(table);
     }
-    if tables.is_empty() {
+    if tables.is_empty() && patterns.is_empty() {
         return Err(ConfigError::Key {
             key: "table".to_owned(),
             problem: "is required: at least one [[table]] with a capture_instance".to_owned(),
         });
     }
     super::locations::expect_disjoint(&tables)?;
-    Ok(tables)
+    let patterns = Patterns {
+        all: patterns,
+        defaults: default_values,
+        base: base.to_owned(),
+        ..Patterns::default()
+    };
+    Ok((tables, patterns))
 }
 
 /// The settings that may stand in `[defaults]` and under a table.
-#[derive(Default)]
-struct Shared {
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shared {
     target: Option<String>,
     app_id: Option<String>,
     checkpoint: Option<String>,
@@ -223,7 +245,7 @@ struct Shared {
     reading: Reading,
 }
 
-const CI: &str = "{ci}";
+pub(super) const CI: &str = "{ci}";
 
 impl Shared {
     fn parse(section: &mut Section<'_>) -> Result<Shared, ConfigError> {
@@ -299,7 +321,7 @@ impl Shared {
     }
 }
 
-fn parse_table(
+pub(super) fn parse_table(
     mut section: Section<'_>,
     defaults: &Shared,
     base: &Path,

@@ -1,13 +1,14 @@
 //! The names of a table's settings, to know one that stands where it does not belong.
 
 /// The keys that may stand under `[[table]]`.
-const KEYS: [&str; 21] = [
+const KEYS: [&str; 22] = [
     "app_id",
     "capture_instance",
     "capture_stalled_after",
     "checkpoint",
     "columns",
     "control_table",
+    "exclude",
     "facts_table",
     "granularity",
     "idle_interval",

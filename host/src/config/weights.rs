@@ -22,13 +22,19 @@ pub(super) fn apply(section: &Section<'_>, tables: &mut [TableSettings]) -> Resu
         let table = value.as_table().ok_or_else(|| error(shape))?;
         let mut group_section = Section::new(name.clone(), table);
         let weight = group_section.integer("weight", 1..=MOST)?.ok_or_else(|| error(shape))?;
-        let weight = u32::try_from(weight).ok().and_then(NonZeroU32::new).ok_or_else(|| error(shape))?;
+        let weight = u32::try_from(weight)
+            .ok()
+            .and_then(NonZeroU32::new)
+            .ok_or_else(|| error(shape))?;
         let names = group_section.strings("tables")?.ok_or_else(|| error(shape))?;
         group_section.finish()?;
         for wanted in names {
             let pattern = WildMatch::new_case_insensitive(&wanted);
             let mut found = false;
-            for table in tables.iter_mut().filter(|table| pattern.matches(&table.capture_instance.0)) {
+            for table in tables
+                .iter_mut()
+                .filter(|table| pattern.matches(&table.capture_instance.0))
+            {
                 found = true;
                 match &table.group {
                     Some(other) if other != group => {
@@ -44,7 +50,9 @@ pub(super) fn apply(section: &Section<'_>, tables: &mut [TableSettings]) -> Resu
                 }
             }
             if !found {
-                return Err(error(&format!("names {wanted}, which is no table of the configuration")));
+                return Err(error(&format!(
+                    "names {wanted}, which is no table of the configuration"
+                )));
             }
         }
     }
@@ -64,9 +72,14 @@ mod tests {
              facts_table = \"f\"\ncontrol_table = \"v\"\n[[table]]\ncapture_instance = \"dbo_orders\"\n\
              [[table]]\ncapture_instance = \"dbo_order_items\"\n[[table]]\ncapture_instance = \"dbo_log\"\n"
         );
-        let settings = Settings::parse(&text, Path::new("/"), Path::new("s.toml")).map_err(|error| error.to_string())?;
+        let settings =
+            Settings::parse(&text, Path::new("/"), Path::new("s.toml")).map_err(|error| error.to_string())?;
         let of = |table: &crate::config::TableSettings| {
-            (table.capture_instance.0.clone(), table.group.clone(), table.weight.get())
+            (
+                table.capture_instance.0.clone(),
+                table.group.clone(),
+                table.weight.get(),
+            )
         };
         Ok(settings.tables.iter().map(of).collect())
     }
@@ -89,10 +102,22 @@ mod tests {
     fn what_makes_no_sense_is_refused_by_name() {
         for (weights, words) in [
             ("gold = 4", "weights.gold must be a group such as"),
-            ("gold = { tables = [\"dbo_orders\"] }", "weights.gold must be a group such as"),
-            ("gold = { tables = [\"dbo_orders\"], weight = 0 }", "weights.gold.weight must be a whole number from 1"),
-            ("gold = { tables = [\"dbo_ordrs\"], weight = 2 }", "weights.gold names dbo_ordrs, which is no table"),
-            ("gold = { tables = [\"*\"], weight = 2, x = 1 }", "unknown key weights.gold.x"),
+            (
+                "gold = { tables = [\"dbo_orders\"] }",
+                "weights.gold must be a group such as",
+            ),
+            (
+                "gold = { tables = [\"dbo_orders\"], weight = 0 }",
+                "weights.gold.weight must be a whole number from 1",
+            ),
+            (
+                "gold = { tables = [\"dbo_ordrs\"], weight = 2 }",
+                "weights.gold names dbo_ordrs, which is no table",
+            ),
+            (
+                "gold = { tables = [\"*\"], weight = 2, x = 1 }",
+                "unknown key weights.gold.x",
+            ),
             (
                 "a = { tables = [\"dbo_orders\"], weight = 2 }\nb = { tables = [\"*\"], weight = 3 }",
                 "has dbo_orders, which is in the group a too",

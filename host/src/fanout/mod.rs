@@ -1,6 +1,9 @@
 //! Many tables in one process: `start_many`, `await_all`, `stop_all`. One task a table; a table that fails stops alone, and is
 //! started again alone.
 
+mod expand;
+mod shard;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -23,6 +26,9 @@ use crate::table_stream::{FactsHub, Hosts, Opened, Purpose, Shared, StreamError,
 use crate::transform::{Engine, KeyError, KeyRing, Lookups, TransformError};
 use crate::verdict::ControlTable;
 
+pub use expand::{expand, expand_from_disk};
+pub use shard::Shard;
+
 /// Tables that are opened at a time: polite to the server, and enough for its answers not to be what all wait for.
 const OPENED_AT_ONCE: usize = 4;
 
@@ -37,6 +43,8 @@ pub struct StartOptions {
     pub on_start_error: OnStartError,
     /// The first table that fails stops all others, at the end of their batches.
     pub fail_fast: bool,
+    /// Only the tables of this share.
+    pub shard: Option<Shard>,
 }
 
 /// Why nothing could be started. A problem of one table is among these only with [`OnStartError::Stop`]: otherwise that table
@@ -138,6 +146,11 @@ pub async fn start_many(settings: &Settings, options: StartOptions) -> Result<St
     let asks = AskPool::new(settings.source.clone(), settings.limits.connections.clamp(1, 4));
     let catalog = persist(|| async { Catalog::read(&mut *asks.get().await?).await }).await?;
     let scheduler = Scheduler::new(&settings.limits);
+    let mut expanded = expand(settings, &catalog)?;
+    if let Some(shard) = options.shard {
+        expanded.tables.retain(|table| shard.has(&table.app_id));
+    }
+    let settings = &expanded;
     let pool = StreamPool::new(settings.source.clone(), &scheduler);
     persist(|| pool.warm_up()).await?;
     let mut facts = BTreeMap::new();
@@ -177,6 +190,7 @@ pub async fn start_many(settings: &Settings, options: StartOptions) -> Result<St
         engine,
         keys,
         scheduler,
+        opening: Arc::new(Semaphore::new(OPENED_AT_ONCE)),
         shares: shares(&settings.tables),
         asks,
         pool,
@@ -232,9 +246,8 @@ impl Streams {
             };
             tokio::spawn(one.run(may_open, tell_opened));
         }
-        let stop = self.shared.stop.clone();
+        let (stop, places) = (self.shared.stop.clone(), Arc::clone(&self.shared.opening));
         tokio::spawn(async move {
-            let places = Arc::new(Semaphore::new(OPENED_AT_ONCE));
             for go in go {
                 let place = tokio::select! {
                     place = Arc::clone(&places).acquire_owned() => place,
@@ -269,6 +282,11 @@ impl Streams {
             }
         }
         Ok(())
+    }
+
+    /// The tables, in the order in which they were started.
+    pub fn tables(&self) -> &[TableSettings] {
+        &self.tables
     }
 
     /// How each table does.
@@ -312,9 +330,10 @@ impl Streams {
         if self.shared.stop.is_cancelled() {
             return Vec::new();
         }
-        let failed = self.tables.iter().filter(|table| {
-            matches!(self.status(&table.capture_instance), Some(StreamStatus::Failed(_)))
-        });
+        let failed = self
+            .tables
+            .iter()
+            .filter(|table| matches!(self.status(&table.capture_instance), Some(StreamStatus::Failed(_))));
         let failed: Vec<TableSettings> = failed.cloned().collect();
         let names = failed.iter().map(|table| table.capture_instance.clone()).collect();
         self.start(failed);

@@ -125,7 +125,10 @@ impl Turns {
         let (turn, mine) = oneshot::channel();
         {
             let mut queue = self.shared.lock();
-            let start = queue.ends.get(&share.stream).map_or(queue.now, |end| queue.now.max(*end));
+            let start = queue
+                .ends
+                .get(&share.stream)
+                .map_or(queue.now, |end| queue.now.max(*end));
             let end = start + u128::from(units) * SCALE / u128::from(share.weight.get());
             queue.ends.insert(share.stream, end);
             queue.arrivals += 1;
@@ -248,7 +251,10 @@ impl Queue {
     #[cfg(test)]
     fn note(&mut self, waiter: &Waiter) {
         let mut others: HashMap<u32, usize> = HashMap::new();
-        for other in self.served[waiter.asked_at..].iter().filter(|other| **other != waiter.stream) {
+        for other in self.served[waiter.asked_at..]
+            .iter()
+            .filter(|other| **other != waiter.stream)
+        {
             *others.entry(*other).or_default() += 1;
         }
         let most = others.into_values().max().unwrap_or(0);
@@ -271,9 +277,9 @@ fn head(waiting: &mut BTreeMap<Place, Waiter>) -> Option<(Place, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroU32;
     use rand::rngs::StdRng;
     use rand::{Rng as _, SeedableRng as _};
+    use std::num::NonZeroU32;
 
     use super::*;
 
@@ -372,7 +378,11 @@ mod tests {
         let short = turns.take(Share::of(4), 1).await;
         assert_eq!((turns.taken(), turns.waiting()), (3, 1));
         drop(short);
-        assert_eq!((turns.taken(), turns.waiting()), (2, 1), "the third long one does not get it");
+        assert_eq!(
+            (turns.taken(), turns.waiting()),
+            (2, 1),
+            "the third long one does not get it"
+        );
         drop(first);
         drop(third.await.unwrap());
         drop(second);

@@ -17,6 +17,24 @@ use crate::identity::CaptureInstance;
 use crate::lsn::Lsn;
 use crate::shape::TableShape;
 
+/// A capture instance, and the table that it captures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstanceName {
+    /// Its name.
+    pub name: CaptureInstance,
+    /// The table's schema.
+    pub schema: String,
+    /// The table's name.
+    pub table: String,
+}
+
+impl InstanceName {
+    /// What the server calls the first instance of the table when nobody says how.
+    pub fn default_name(&self) -> String {
+        format!("{}_{}", self.schema, self.table)
+    }
+}
+
 /// The database and the capture instances that this login can see.
 #[derive(Debug, Clone)]
 pub struct Catalog {
@@ -147,6 +165,21 @@ impl Catalog {
     }
 
     /// All instances that this login sees.
+    /// Every capture instance that this login sees, in the order in which they were made.
+    pub fn instances(&self) -> Vec<InstanceName> {
+        let mut listed: Vec<&Listed> = self.instances.iter().collect();
+        listed.sort_by(|one, other| {
+            let key = |listed: &Listed| (listed.instance.created, listed.instance.name.clone());
+            key(one).cmp(&key(other))
+        });
+        let of = |listed: &Listed| InstanceName {
+            name: listed.instance.name.clone(),
+            schema: listed.schema.clone(),
+            table: listed.table.clone(),
+        };
+        listed.into_iter().map(of).collect()
+    }
+
     pub(super) fn listed(&self) -> &[Listed] {
         &self.instances
     }

@@ -43,7 +43,7 @@ mod verify;
 
 pub use ask::{AskPool, Asker, PooledAsker};
 pub use bounds::{Bounds, Wanted, expect_left};
-pub use catalog::{Catalog, TableSource};
+pub use catalog::{Catalog, InstanceName, TableSource};
 pub use changes::{ChangeReader, ChunkLimits, ReadStats};
 pub use error::{SourceError, UnknownInstance};
 pub use grants::{GrantScript, Grants};

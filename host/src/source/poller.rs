@@ -208,6 +208,14 @@ impl Poller {
         }
     }
 
+    /// The number of the newest poll; 0 before the first.
+    pub fn newest(&self) -> u64 {
+        match &*self.state.borrow() {
+            PollState::Seen(poll) => poll.number,
+            PollState::Waiting | PollState::Failing(..) => 0,
+        }
+    }
+
     /// What polls see from now on.
     pub fn subscribe(&self) -> watch::Receiver<PollState> {
         self.state.clone()
@@ -380,8 +388,7 @@ impl Asked<'_> {
 
     /// Whether the low end of a table has to be asked for: it is wanted, or not known.
     fn wants_low_end(&self, table: &CaptureInstance) -> bool {
-        self.low_ends.contains(table)
-            || !matches!(self.known(table), Some(TablePoll::Ready { min_lsn: Some(_), .. }))
+        self.low_ends.contains(table) || !matches!(self.known(table), Some(TablePoll::Ready { min_lsn: Some(_), .. }))
     }
 }
 
@@ -449,7 +456,11 @@ async fn tables(
     max_lsn: Lsn,
     clock: Clock,
 ) -> Result<Arc<HashMap<CaptureInstance, TablePoll>>, SourceError> {
-    let (low_ends, others): (Vec<_>, Vec<_>) = wanted.tables.iter().cloned().partition(|table| wanted.wants_low_end(table));
+    let (low_ends, others): (Vec<_>, Vec<_>) = wanted
+        .tables
+        .iter()
+        .cloned()
+        .partition(|table| wanted.wants_low_end(table));
     // Without a commit, there is no change.
     let others = match wanted.before.filter(|before| before.max.lsn == max_lsn) {
         Some(before) if low_ends.is_empty() && before.tables.len() == others.len() => {
@@ -468,14 +479,17 @@ async fn tables(
         for (table, answer) in each(asker, group, Question::Newest, max_lsn, clock).await? {
             let answer = match (answer, wanted.known(&table)) {
                 // The low end is the one that was seen before.
-                (TablePoll::Ready { last_lsn, .. }, Some(TablePoll::Ready { min_lsn, min_commit_ts, .. })) => {
-                    TablePoll::Ready {
-                        min_lsn: *min_lsn,
-                        min_commit_ts: *min_commit_ts,
-                        last_lsn,
-                        confirmed: false,
-                    }
-                }
+                (
+                    TablePoll::Ready { last_lsn, .. },
+                    Some(TablePoll::Ready {
+                        min_lsn, min_commit_ts, ..
+                    }),
+                ) => TablePoll::Ready {
+                    min_lsn: *min_lsn,
+                    min_commit_ts: *min_commit_ts,
+                    last_lsn,
+                    confirmed: false,
+                },
                 (answer, _) => answer,
             };
             seen.insert(table, answer);

@@ -457,9 +457,9 @@ impl Readers {
             .map(move |(reader, wanted)| {
                 let (times, out) = (Arc::clone(&times), out.clone());
                 // On a task of its own: decoding is CPU work.
-                AbortOnDrop(tokio::spawn(
-                    async move { reader.read(wanted, times, limits, long, out).await },
-                ))
+                AbortOnDrop(tokio::spawn(async move {
+                    reader.read(wanted, times, limits, long, out).await
+                }))
             })
             .buffer_unordered(self.at_once);
         let mut stats = ReadStats::default();

@@ -43,7 +43,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::board::Board;
@@ -81,6 +81,8 @@ pub struct Shared {
     pub scheduler: Scheduler,
     /// What each table gets of what they share.
     pub shares: BTreeMap<CaptureInstance, Share>,
+    /// Places for tables that are being opened.
+    pub opening: Arc<Semaphore>,
     /// Connections for questions.
     pub asks: AskPool,
     /// Connections for rows.
@@ -245,7 +247,24 @@ async fn open_table(
 ) -> Result<Option<OpenTable>, StreamError> {
     let mut failures = 0;
     loop {
-        let error = match OpenTable::open(shared, settings).await {
+        let mut waited = false;
+        let standing_by = takeover::stand_by(shared, settings, || {
+            waited = true;
+            if let Some(opened) = first {
+                opened.failed();
+            }
+        });
+        let stood_by = standing_by.await;
+        // After the process that ran them, many may be opened.
+        let _place = match waited {
+            true => shared.opening.acquire().await.ok(),
+            false => None,
+        };
+        let opened = match stood_by {
+            Ok(()) => OpenTable::open(shared, settings).await,
+            Err(error) => Err(error),
+        };
+        let error = match opened {
             Ok(table) => {
                 if let Some(opened) = first.take() {
                     opened.succeeded();
@@ -254,6 +273,10 @@ async fn open_table(
             }
             Err(error) => error,
         };
+        // Another process was quicker.
+        if shared.stands_by() && matches!(&error, StreamError::Checkpoint(held) if held.is_held()) {
+            continue;
+        }
         // Others need not wait for one that is tried again.
         if let Some(opened) = first {
             opened.failed();
@@ -282,7 +305,8 @@ async fn stream(shared: &Arc<Shared>, settings: &TableSettings, table: &mut Open
         .collect();
     let once = shared.once || settings.trigger == Trigger::AvailableNow;
     let mut polls = shared.poller.subscribe();
-    let mut seen = 0;
+    // One from before the stream began says nothing of where the source is now.
+    let mut seen = shared.poller.newest();
     let mut target: Option<Offset> = None;
     let mut unreached = None;
     if let Err(error) = table.finish_open_batch().await {
@@ -403,7 +427,15 @@ pub(crate) fn millis(duration: Duration) -> u64 {
 impl Shared {
     /// What a table gets of what all share.
     pub(crate) fn share_of(&self, settings: &TableSettings) -> Share {
-        self.shares.get(&settings.capture_instance).copied().unwrap_or(Share::of(0))
+        self.shares
+            .get(&settings.capture_instance)
+            .copied()
+            .unwrap_or(Share::of(0))
+    }
+
+    /// Whether a table that another process runs is waited for.
+    fn stands_by(&self) -> bool {
+        !self.once && self.hosts.as_ref().is_some_and(|hosts| hosts.standby)
     }
 
     /// The facts table of a table's settings: `start_many` opened one for each location.

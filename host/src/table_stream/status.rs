@@ -3,6 +3,7 @@
 use crate::board::{Look, Phase, Progress};
 use crate::checkpoint::Checkpoint;
 use crate::config::TableSettings;
+use crate::error::Classify as _;
 use crate::lsn::Lsn;
 use crate::report::Event;
 use crate::source::{Poll, TablePoll};
@@ -59,10 +60,13 @@ impl OpenTable {
     /// Whether no change of this table is seen after its position.
     fn has_read_what_is_in(&self, poll: &Poll) -> bool {
         let position = self.position.map(|position| position.lsn);
-        self.source.instances.iter().all(|instance| match poll.table(&instance.name) {
-            Some(TablePoll::Ready { last_lsn, .. }) => *last_lsn <= position,
-            Some(TablePoll::Failed(_)) | None => true,
-        })
+        self.source
+            .instances
+            .iter()
+            .all(|instance| match poll.table(&instance.name) {
+                Some(TablePoll::Ready { last_lsn, .. }) => *last_lsn <= position,
+                Some(TablePoll::Failed(_)) | None => true,
+            })
     }
 
     /// There is nothing more to do: whatever stopped the table before is over. Has the control table say how the table does,
@@ -107,10 +111,10 @@ pub(super) async fn keep_why(shared: &Shared, checkpoint: &Checkpoint, error: &S
     if shared.purpose != Purpose::Follow || matches!(error, StreamError::TakenOver { .. }) {
         return;
     }
-    let (checkpoint, words) = (checkpoint.clone(), error.told());
+    let (checkpoint, words, kind) = (checkpoint.clone(), error.told(), error.kind());
     // What does not get there is told all the same.
     let _ = blocking(move || {
-        checkpoint.stopped(words);
+        checkpoint.stopped(words, kind);
         Ok(())
     })
     .await;

@@ -34,12 +34,14 @@ pub struct Hosts {
     pub lease: Arc<ProcessLease>,
     /// What it knows of those of others.
     pub watcher: HostWatcher,
+    /// A table that another process runs is waited for.
+    pub standby: bool,
 }
 
 impl Hosts {
     /// Takes a lease, where the settings say so.
     pub async fn start(settings: &OwnershipSettings) -> Result<Option<Hosts>, CheckpointError> {
-        let OwnershipSettings::Lease { hosts, lease } = settings.clone() else {
+        let OwnershipSettings::Lease { hosts, lease, standby } = settings.clone() else {
             return Ok(None);
         };
         let lease = tokio::task::spawn_blocking(move || ProcessLease::start(&hosts, lease))
@@ -48,7 +50,63 @@ impl Hosts {
         Ok(Some(Hosts {
             lease: Arc::new(lease),
             watcher: HostWatcher::default(),
+            standby,
         }))
+    }
+}
+
+/// Waits as long as another process runs the table, where this one stands by. Whether it had to wait: what limits how many tables
+/// are opened at a time is not held meanwhile.
+pub(super) async fn stand_by(
+    shared: &Shared,
+    settings: &TableSettings,
+    mut not_now: impl FnMut(),
+) -> Result<(), StreamError> {
+    let Some(hosts) = shared.hosts.as_ref().filter(|hosts| hosts.standby && !shared.once) else {
+        return Ok(());
+    };
+    let mut told: Option<String> = None;
+    loop {
+        let (place, folder) = (
+            settings.checkpoint.display().to_string(),
+            hosts.lease.hosts().to_path_buf(),
+        );
+        let looked = blocking(move || {
+            let reader = CheckpointReader::new(&place)?.with_hosts(Some(&folder));
+            match reader.owner()? {
+                Some(owner) => Ok(reader.lease_of(&owner)?.map(|lease| (owner, lease))),
+                None => Ok(None),
+            }
+        })
+        .await;
+        // What cannot be read is for the opening to say.
+        let Ok(Some((owner, (folder, LeaseState::Held(lease))))) = looked else {
+            return Ok(());
+        };
+        if lease.id == hosts.lease.id() {
+            return Ok(());
+        }
+        not_now();
+        shared.board.stands_by(&settings.capture_instance);
+        if told.as_deref() != Some(&lease.id) {
+            told = Some(lease.id.clone());
+            shared.tell(Event::Warning {
+                capture_instance: settings.capture_instance.clone(),
+                message: format!("owned by {owner}: standing by, to take it over when that process is gone"),
+            });
+        }
+        let outcome = tokio::select! {
+            outcome = hosts.watcher.watch(&folder, &lease.id) => outcome?,
+            () = shared.stop.cancelled() => return Err(StreamError::Stopped),
+        };
+        if !matches!(outcome, Outcome::Renewed(_)) {
+            return Ok(());
+        }
+        // One look a lease: that is how long the next take-over takes at least.
+        tokio::select! {
+            () = tokio::time::sleep(lease.duration()) => {}
+            () = shared.stop.cancelled() => return Err(StreamError::Stopped),
+        }
     }
 }
 

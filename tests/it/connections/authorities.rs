@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use sluice::config::Settings;
+use sluice::scheduler::Scheduler;
 use sluice::source::{Asker, StreamPool};
 
 use super::{fault, fill, keys, project};
@@ -11,7 +12,9 @@ use crate::harness::{READ, Running, Server, ids, insert};
 /// What each driver says when it logs in with settings that other logins had before.
 async fn said(settings: &Settings) -> [(&'static str, Option<String>); 2] {
     let asks = Asker::new(settings.source.clone()).connect().await;
-    let streams = StreamPool::new(settings.source.clone(), 1).warm_up().await;
+    let streams = StreamPool::new(settings.source.clone(), &Scheduler::new(&settings.limits))
+        .warm_up()
+        .await;
     [("tiberius", asks), ("mssql-tds", streams)].map(|(driver, result)| (driver, result.err().map(|e| e.to_string())))
 }
 

@@ -10,6 +10,7 @@ mod strings;
 mod tokens;
 
 use sluice::config::Settings;
+use sluice::scheduler::Scheduler;
 use sluice::source::{Asker, SourceError, StreamPool};
 
 use crate::harness::{PASSWORD, Project, Server, fault, insert, logins, sales};
@@ -53,7 +54,9 @@ async fn both(project: &Project) -> (Result<(), SourceError>, Result<(), SourceE
     let asks = Asker::new(settings.source.clone()).connect().await;
     // Each for itself: what one has learned is not to help the other.
     let settings = Settings::load(&project.config()).expect("a configuration");
-    let streams = StreamPool::new(settings.source, 1).warm_up().await;
+    let streams = StreamPool::new(settings.source, &Scheduler::new(&settings.limits))
+        .warm_up()
+        .await;
     (asks, streams)
 }
 

@@ -25,6 +25,7 @@ pub struct Project {
 }
 
 /// What a run printed, and how it ended.
+#[derive(Debug)]
 pub struct Run {
     pub code: i32,
     pub stdout: String,

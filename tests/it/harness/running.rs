@@ -79,10 +79,22 @@ impl Running {
         }
     }
 
+    /// Events of a type that came so far.
+    pub fn count(&self, kind: &str) -> usize {
+        self.seen.iter().filter(|event| event["type"] == kind).count()
+    }
+
     /// SIGTERM.
     pub fn terminate(&self) {
+        self.signal("TERM");
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
-        let _ = std::process::Command::new("kill").args(["-TERM", &pid]).status();
+        let _ = std::process::Command::new("kill")
+            .args([&format!("-{name}"), &pid])
+            .status();
     }
 
     /// Waits for the end: the exit code.

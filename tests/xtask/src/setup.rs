@@ -20,7 +20,7 @@ struct Package {
     only_tests: bool,
 }
 
-const PACKAGES: [Package; 8] = [
+const PACKAGES: [Package; 9] = [
     Package {
         name: "gcc",
         probe: ("cc", &["--version"]),
@@ -57,6 +57,12 @@ const PACKAGES: [Package; 8] = [
     Package {
         name: "nodejs",
         probe: ("node", &["--version"]),
+        only_tests: true,
+    },
+    // The status page is looked at with it.
+    Package {
+        name: "chromium",
+        probe: ("chromium", &["--version"]),
         only_tests: true,
     },
     Package {

@@ -5,6 +5,7 @@ mod files;
 mod server;
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::cast;
@@ -19,6 +20,7 @@ use crate::config::Settings;
 use crate::error::ErrorKind;
 use crate::fanout::StartOptions;
 use crate::lake::preview;
+use crate::process;
 use crate::report::{Event, TableSummary};
 use files::DemoFiles;
 use server::StandIn;
@@ -72,7 +74,9 @@ pub(super) async fn run(args: DemoArgs) -> Result<(), Failure> {
         once: true,
         ..StartOptions::default()
     };
+    let started = Instant::now();
     let ended = stream(&settings, options, None, Show::new(args.json)).await?;
+    let took = started.elapsed();
     server.stop().await;
     let summaries: Vec<&TableSummary> = ended
         .iter()
@@ -90,6 +94,9 @@ pub(super) async fn run(args: DemoArgs) -> Result<(), Failure> {
                 "lake": files.lake,
                 "tables": summaries.len(),
                 "rows": summaries.iter().map(|summary| summary.rows).sum::<u64>(),
+                "seconds": took.as_secs_f64(),
+                "cpu_seconds": process::cpu_seconds(),
+                "peak_resident_bytes": process::peak_resident_bytes(),
             })
         );
         return Ok(());
@@ -97,6 +104,14 @@ pub(super) async fn run(args: DemoArgs) -> Result<(), Failure> {
     print_tables(&summaries);
     let customer = print_sample(&summaries).await?;
     print_next(&files, port, customer.unwrap_or(1));
+    if let Some(peak) = process::peak_resident_bytes() {
+        say!(
+            "\n{} tables in one process: {:.1} s, and {} MiB of resident memory at most",
+            grouped(summaries.len() as u64),
+            took.as_secs_f64(),
+            grouped(peak >> 20)
+        );
+    }
     Ok(())
 }
 

@@ -503,9 +503,9 @@ fn many_logs_at_once_do_not_take_all_threads_from_each_other() {
     });
     let locations: Vec<String> = tables.into_iter().map(|table| table.unwrap().unwrap()).collect();
     let read = runtime.block_on(async {
-        let read = locations.into_iter().map(|location| {
-            tokio::spawn(async move { ControlTable::read(&location).await })
-        });
+        let read = locations
+            .into_iter()
+            .map(|location| tokio::spawn(async move { ControlTable::read(&location).await }));
         futures::future::join_all(read).await
     });
     for rows in read {

@@ -3,25 +3,24 @@
 // nothing else, and says so loudly when no answer comes.
 
 // Worst first: the order of the counts, and of the rows unless another is asked for.
-// "stopped" comes second since nothing there goes on by itself.
 const STATES = [
   ["failed", "failed"],
-  ["stopped", "stopped"],
   ["retrying", "retrying"],
   ["falling_behind", "falling behind"],
   ["capture_stalled", "capture stalled"],
   ["behind", "behind"],
   ["starting", "starting"],
+  ["standby", "standing by"],
   ["current", "current"],
   ["ended", "ended"],
 ];
 const WORD = new Map(STATES);
 const RANK = new Map(STATES.map(([state], i) => [state, i]));
 // These do not mend by waiting; "behind" and "starting" mostly do.
-const WANTS_ATTENTION = ["failed", "stopped", "retrying", "falling_behind", "capture_stalled"];
+const WANTS_ATTENTION = ["failed", "retrying", "falling_behind", "capture_stalled"];
 // A state of a newer server is shown as it is called, above the healthy ones.
 const wordOf = (state) => WORD.get(state) ?? state;
-const rankOf = (state) => RANK.get(state) ?? 5.5;
+const rankOf = (state) => RANK.get(state) ?? 4.5;
 
 const POLL_MS = 2000;
 const HISTORY_MS = 10000;
@@ -132,7 +131,8 @@ function headroom(hours) {
 }
 
 function isShort(table) {
-  return table.headroom_hours !== null && table.headroom_hours < HEADROOM_SHORT;
+  // A table that has read all there is loses nothing, however young the oldest change that is left.
+  return table.lag_seconds > 0 && table.headroom_hours !== null && table.headroom_hours < HEADROOM_SHORT;
 }
 
 const some = (n, one, more) => `${whole.format(n)} ${n === 1 ? one : more}`;

@@ -1,5 +1,7 @@
 //! `sluice status`: how far each table is, from its checkpoint and the control table. Needs no source.
 
+mod watch;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -12,6 +14,7 @@ use super::{ConfigArgs, Failure};
 use crate::checkpoint::{CheckpointError, CheckpointReader, Running};
 use crate::config::{Settings, TableSettings};
 use crate::error::{Classify, ErrorKind, chain};
+use crate::fanout::expand_from_disk;
 use crate::identity::{AppId, BatchId, CaptureInstance};
 use crate::lsn::{Lsn, UtcMicros};
 use crate::verdict::{self, ControlRow, ControlTable};
@@ -23,11 +26,14 @@ pub(super) struct StatusArgs {
     /// Print one JSON object a line (docs/reference/json.md).
     #[arg(long)]
     pub(super) json: bool,
+    /// Show it again and again, the worst first, until Ctrl-C.
+    #[arg(long, conflicts_with = "json")]
+    watch: bool,
 }
 
 /// How far one table is.
 #[derive(Debug, Serialize)]
-struct TableStatus {
+pub(super) struct TableStatus {
     #[serde(rename = "type")]
     kind: &'static str,
     capture_instance: CaptureInstance,
@@ -48,6 +54,10 @@ struct TableStatus {
     status: String,
     /// Rows in bronze by the last batch's account.
     last_rows: Option<i64>,
+    /// How far the last batch was behind what capture had processed.
+    lag_seconds: Option<f64>,
+    /// From the oldest change that the source had then to the end of the last batch.
+    headroom_hours: Option<f64>,
     /// Rows that are in quarantine; null where the table never had one.
     open_quarantined: Option<i64>,
     /// The process that runs it now, if one does; or the one whose lease ran out and that nobody followed yet.
@@ -56,12 +66,78 @@ struct TableStatus {
     stopped_at: Option<UtcMicros>,
     /// That error.
     stopped: Option<String>,
+    /// Its kind.
+    stopped_kind: Option<ErrorKind>,
     error: Option<String>,
 }
 
 pub(super) async fn run(args: StatusArgs) -> Result<(), Failure> {
     let mut settings = Settings::load_without_secrets(&args.config.config)?;
     settings.select(&args.config.tables)?;
+    let settings = expand_from_disk(&settings)?;
+    if args.watch {
+        return watch::watch(&settings).await;
+    }
+    let (all, failed) = look(&settings).await?;
+    if args.json {
+        for status in &all {
+            if let Ok(line) = serde_json::to_string(status) {
+                say!("{line}");
+            }
+        }
+    } else {
+        print(&all);
+    }
+    let mut problems = Vec::new();
+    let mut kinds: Vec<ErrorKind> = failed.iter().map(|(kind, _)| *kind).collect();
+    let names = |of: Vec<&str>, what: &str| match of.as_slice() {
+        [] => None,
+        of => Some(format!(
+            "{} of {} tables {what}: {}",
+            of.len(),
+            all.len(),
+            of.join(", ")
+        )),
+    };
+    let unreadable = failed.iter().map(|(_, name)| name.as_str()).collect();
+    problems.extend(names(unreadable, "have a checkpoint that cannot be read"));
+    let stopped: Vec<&TableStatus> = all.iter().filter(|table| table.has_failed()).collect();
+    kinds.extend(
+        stopped
+            .iter()
+            .map(|table| table.stopped_kind.unwrap_or(ErrorKind::State)),
+    );
+    problems.extend(names(by_name(&stopped), "stopped with an error"));
+    let stalled: Vec<&TableStatus> = all
+        .iter()
+        .filter(|table| table.status == verdict::TableStatus::CaptureStalled.as_str())
+        .collect();
+    kinds.extend(stalled.iter().map(|_| ErrorKind::Retryable));
+    problems.extend(names(by_name(&stalled), "wait for capture, which stands still"));
+    match worst(kinds.iter().copied()) {
+        None => Ok(()),
+        Some(kind) => Err(Failure {
+            kind,
+            message: problems.join("; "),
+            shown: true,
+        }),
+    }
+}
+
+fn by_name<'a>(tables: &[&'a TableStatus]) -> Vec<&'a str> {
+    tables.iter().map(|table| table.capture_instance.0.as_str()).collect()
+}
+
+impl TableStatus {
+    /// Whether a run stopped with an error, and none has gone on since.
+    fn has_failed(&self) -> bool {
+        self.stopped.is_some() || self.status == verdict::TableStatus::Failed.as_str()
+    }
+}
+
+/// How far all tables are, and the checkpoints that cannot be read.
+#[expect(clippy::type_complexity, reason = "what failed is a list of pairs")]
+async fn look(settings: &Settings) -> Result<(Vec<TableStatus>, Vec<(ErrorKind, String)>), Failure> {
     let mut control: BTreeMap<String, Vec<ControlRow>> = BTreeMap::new();
     let mut failed: Vec<(ErrorKind, String)> = Vec::new();
     let mut all = Vec::new();
@@ -74,31 +150,7 @@ pub(super) async fn run(args: StatusArgs) -> Result<(), Failure> {
         let status = status_of(table, settings.ownership.hosts(), rows, &mut failed);
         all.push(status);
     }
-    if args.json {
-        for status in &all {
-            if let Ok(line) = serde_json::to_string(status) {
-                say!("{line}");
-            }
-        }
-    } else {
-        print(&all);
-    }
-    match worst(failed.iter().map(|(kind, _)| *kind)) {
-        None => Ok(()),
-        Some(kind) => {
-            let names: Vec<&str> = failed.iter().map(|(_, name)| name.as_str()).collect();
-            Err(Failure {
-                kind,
-                message: format!(
-                    "the checkpoints of {} of {} tables cannot be read: {}",
-                    failed.len(),
-                    settings.tables.len(),
-                    names.join(", ")
-                ),
-                shown: true,
-            })
-        }
-    }
+    Ok((all, failed))
 }
 
 fn status_of(
@@ -124,10 +176,13 @@ fn status_of(
             .and_then(|row| row.status.clone())
             .unwrap_or_else(|| "not started".to_owned()),
         last_rows: None,
+        lag_seconds: None,
+        headroom_hours: None,
         open_quarantined: row.and_then(|row| row.open_quarantined),
         owner: None,
         stopped_at: None,
         stopped: None,
+        stopped_kind: None,
         error: None,
         target,
     };
@@ -152,12 +207,15 @@ fn read_checkpoint(
     if let Some(stopped) = reader.stopped(&state) {
         status.stopped_at = Some(stopped.at);
         status.stopped = Some(stopped.error);
+        status.stopped_kind = stopped.kind;
     }
     if let Some(last) = &state.last_committed {
         status.batch_id = Some(last.batch_id);
         status.end_lsn = last.position().map(|end| end.lsn);
         status.end_commit_ts = last.position().map(|end| end.commit_ts);
         status.last_rows = last.facts.rows;
+        status.lag_seconds = last.facts.ingestion_lag_seconds;
+        status.headroom_hours = last.facts.retention_headroom_hours;
     }
     if let Some(open) = state.open {
         status.open_batch = Some(open.batch_id);

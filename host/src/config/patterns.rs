@@ -1,0 +1,236 @@
+//! `[[table]]` with a pattern: every capture instance that it fits is a table of its own, with the same settings.
+
+use std::path::{Path, PathBuf};
+
+use wildmatch::WildMatch;
+
+use crate::identity::CaptureInstance;
+
+use super::section::Section;
+use super::table::{CI, Shared, parse_table};
+use super::{ConfigError, Settings, TableSettings, locations, weights};
+
+/// What stands for an instance while none is known. No table is called so: it is for checks alone.
+const NOBODY: &str = "pattern";
+
+/// A `[[table]]` whose `capture_instance` has `*` or `?`.
+#[derive(Clone, Debug)]
+pub struct TablePattern {
+    /// As it stands in the file.
+    pub pattern: String,
+    /// Instances that are not meant, by name or pattern.
+    pub exclude: Vec<String>,
+    /// What stands under it, as of an instance that is not known yet.
+    pub settings: TableSettings,
+    path: String,
+    section: toml::Table,
+}
+
+/// The patterns of a configuration, and what it takes to make tables of them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Patterns {
+    pub(super) all: Vec<TablePattern>,
+    pub(super) defaults: Shared,
+    pub(super) base: PathBuf,
+    /// `[weights]`, which may name tables that are not known yet.
+    pub(super) weights: Option<toml::Table>,
+    /// `--table`.
+    pub(super) selected: Vec<String>,
+}
+
+/// Whether a name is a pattern.
+pub(super) fn is_pattern(capture_instance: &str) -> bool {
+    capture_instance.contains(['*', '?'])
+}
+
+impl TablePattern {
+    pub(super) fn parse(
+        path: String,
+        mut section: toml::Table,
+        defaults: &Shared,
+        base: &Path,
+        known: super::table::Known<'_>,
+    ) -> Result<TablePattern, ConfigError> {
+        let (pattern, exclude) = {
+            let mut keys = Section::new(path.clone(), &section);
+            let pattern = keys.required_string("capture_instance")?.to_owned();
+            let exclude = keys.strings("exclude")?.unwrap_or_default();
+            for key in ["target", "app_id", "checkpoint"] {
+                if keys.string(key)?.is_some_and(|value| !value.contains(CI)) {
+                    return Err(keys.error(
+                        key,
+                        "must contain {ci}, which becomes the capture instance: every table of a pattern needs its own",
+                    ));
+                }
+            }
+            (pattern, exclude)
+        };
+        section.remove("exclude");
+        let settings = table_of(&path, &section, NOBODY, defaults, base, known)?;
+        Ok(TablePattern {
+            pattern,
+            exclude,
+            settings,
+            path,
+            section,
+        })
+    }
+
+    /// Whether an instance is meant.
+    pub fn fits(&self, capture_instance: &CaptureInstance) -> bool {
+        let is = |pattern: &str| WildMatch::new_case_insensitive(pattern).matches(&capture_instance.0);
+        is(&self.pattern) && !self.exclude.iter().any(|excluded| is(excluded))
+    }
+
+    /// The instances that have a folder where their checkpoints would be.
+    pub fn on_disk(&self) -> Vec<CaptureInstance> {
+        let checkpoint = &self.settings.checkpoint;
+        let Some((parent, template)) = checkpoint.ancestors().find_map(|path| {
+            let name = path.file_name()?.to_str()?;
+            name.contains(NOBODY).then(|| (path.parent(), name.to_owned()))
+        }) else {
+            return Vec::new();
+        };
+        let Some((before, after)) = template.split_once(NOBODY) else {
+            return Vec::new();
+        };
+        let folders = parent.and_then(|parent| std::fs::read_dir(parent).ok());
+        let mut found: Vec<CaptureInstance> = folders
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter_map(|name| Some(name.strip_prefix(before)?.strip_suffix(after)?.to_owned()))
+            .map(CaptureInstance)
+            .filter(|name| self.fits(name))
+            .collect();
+        found.sort();
+        found
+    }
+}
+
+fn table_of(
+    path: &str,
+    section: &toml::Table,
+    capture_instance: &str,
+    defaults: &Shared,
+    base: &Path,
+    known: super::table::Known<'_>,
+) -> Result<TableSettings, ConfigError> {
+    let mut section = section.clone();
+    section.insert("capture_instance".to_owned(), capture_instance.into());
+    parse_table(Section::new(path, &section), defaults, base, known)
+}
+
+impl Settings {
+    /// Those of `[[table]]` that are patterns. Their tables are known when the server was asked, or the disk.
+    pub fn patterns(&self) -> &[TablePattern] {
+        &self.patterns.all
+    }
+
+    /// The settings of a table of a pattern.
+    pub(crate) fn table_of(
+        &self,
+        pattern: &TablePattern,
+        capture_instance: &CaptureInstance,
+    ) -> Result<TableSettings, ConfigError> {
+        let (defaults, base) = (&self.patterns.defaults, &self.patterns.base);
+        let known = (&self.keys[..], &self.lookups[..]);
+        table_of(
+            &pattern.path,
+            &pattern.section,
+            &capture_instance.0,
+            defaults,
+            base,
+            known,
+        )
+    }
+
+    /// The same settings with these tables beside those that are named, and without patterns.
+    pub(crate) fn with_tables(&self, more: Vec<TableSettings>) -> Result<Settings, ConfigError> {
+        let mut settings = self.clone();
+        let patterns = std::mem::take(&mut settings.patterns);
+        settings.tables.extend(more);
+        locations::expect_disjoint(&settings.tables)?;
+        settings.ownership.expect_apart(&settings.tables)?;
+        if let Some(weights) = &patterns.weights {
+            weights::apply(&Section::new("weights", weights), &mut settings.tables)?;
+        }
+        settings.select(&patterns.selected)?;
+        Ok(settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "[source]\nserver = \"h\"\ndatabase = \"d\"\nuser = \"u\"\npassword = { command = [\"printf\", \"x\"] }\n\
+                        [defaults]\ntarget = \"t/{ci}\"\napp_id = \"{ci}\"\ncheckpoint = \"c/x-{ci}.d\"\nfacts_table = \"f\"\n\
+                        control_table = \"v\"\n";
+
+    fn parse(base: &Path, tables: &str) -> Result<Settings, String> {
+        Settings::parse(&format!("{HEAD}{tables}"), base, Path::new("s.toml")).map_err(|error| error.to_string())
+    }
+
+    fn named(name: &str) -> CaptureInstance {
+        CaptureInstance(name.to_owned())
+    }
+
+    #[test]
+    fn a_pattern_is_every_instance_that_it_fits() {
+        let folder = tempfile::tempdir().unwrap();
+        let tables = "[[table]]\ncapture_instance = \"dbo_*\"\nexclude = [\"dbo_tmp_*\", \"dbo_log\"]\ngranularity = \"day\"\n\
+                      [weights]\ngold = { tables = [\"dbo_o*\"], weight = 3 }\n";
+        let mut settings = parse(folder.path(), tables).unwrap();
+        let pattern = settings.patterns()[0].clone();
+        for (name, fits) in [
+            ("dbo_orders", true),
+            ("DBO_X", true),
+            ("dbo_tmp_1", false),
+            ("Dbo_Log", false),
+            ("s_a", false),
+        ] {
+            assert_eq!(pattern.fits(&named(name)), fits, "{name}");
+        }
+        for name in ["x-dbo_orders.d", "x-dbo_tmp_1.d", "dbo_b", "x-dbo_a.d"] {
+            std::fs::create_dir_all(folder.path().join("c").join(name)).unwrap();
+        }
+        assert_eq!(pattern.on_disk(), [named("dbo_a"), named("dbo_orders")]);
+        settings.select(&["DBO_orders".to_owned()]).unwrap();
+        let tables = ["dbo_orders", "dbo_a"].map(|name| settings.table_of(&pattern, &named(name)).unwrap());
+        let settings = settings.with_tables(tables.into()).unwrap();
+        let [orders] = settings.tables.as_slice() else {
+            panic!("{:?}", settings.tables);
+        };
+        assert_eq!(orders.checkpoint, folder.path().join("c/x-dbo_orders.d"));
+        assert_eq!(
+            (orders.weight.get(), orders.granularity),
+            (3, crate::verdict::Granularity::Day)
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_a_pattern_is_refused_before_anything_is_asked() {
+        let base = Path::new("/");
+        for (tables, words) in [
+            (
+                "[[table]]\ncapture_instance = \"dbo_*\"\ntarget = \"one\"\n",
+                "table[1].target must contain {ci}",
+            ),
+            (
+                "[[table]]\ncapture_instance = \"dbo_*\"\ngranularty = \"day\"\n",
+                "unknown key table[1].granularty; did you mean granularity?",
+            ),
+            (
+                "[[table]]\ncapture_instance = \"dbo_a\"\nexclude = [\"x\"]\n",
+                "table[1].exclude needs a pattern",
+            ),
+        ] {
+            let error = parse(base, tables).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
+        let mut settings = parse(base, "[[table]]\ncapture_instance = \"dbo_*\"\n").unwrap();
+        let error = settings.select(&["hr_people".to_owned()]).unwrap_err();
+        assert!(error.to_string().contains("names no [[table]]"), "{error}");
+    }
+}

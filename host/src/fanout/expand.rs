@@ -1,0 +1,99 @@
+//! Which tables the patterns of a configuration mean: one stream a source table, whichever of its capture instances fit.
+
+use std::collections::BTreeSet;
+
+use crate::checkpoint::CheckpointReader;
+use crate::config::{ConfigError, Settings, TablePattern, TableSettings};
+use crate::identity::CaptureInstance;
+use crate::source::Catalog;
+
+/// The settings with the tables that the server has, and those that have a checkpoint: a table that is not seen any more is
+/// not left out in silence.
+///
+/// A stream goes on under the name that it began with, also when that instance is gone and another of its table is there.
+pub fn expand(settings: &Settings, catalog: &Catalog) -> Result<Settings, ConfigError> {
+    if settings.patterns().is_empty() {
+        return Ok(settings.clone());
+    }
+    let instances = catalog.instances();
+    let named = |name: &CaptureInstance| {
+        let same = |other: &str| other.eq_ignore_ascii_case(&name.0);
+        instances
+            .iter()
+            .find(|instance| same(&instance.name.0))
+            .or_else(|| instances.iter().find(|instance| same(&instance.default_name())))
+            .map(|instance| (instance.schema.clone(), instance.table.clone()))
+    };
+    let mut taken: BTreeSet<(String, String)> = settings
+        .tables
+        .iter()
+        .filter_map(|table| named(&table.capture_instance))
+        .collect();
+    let mut tables = Vec::new();
+    for pattern in settings.patterns() {
+        for (name, table) in begun(settings, pattern)? {
+            if taken.insert(table) && !is_named(settings, &name) {
+                tables.push(settings.table_of(pattern, &name)?);
+            }
+        }
+        // In the order in which they were made: the first of a table is the one that the others follow.
+        for instance in instances.iter().filter(|instance| pattern.fits(&instance.name)) {
+            if taken.insert((instance.schema.clone(), instance.table.clone())) {
+                tables.push(settings.table_of(pattern, &instance.name)?);
+            }
+        }
+    }
+    sorted(settings, tables)
+}
+
+/// The same without a server: the tables that have a checkpoint.
+pub fn expand_from_disk(settings: &Settings) -> Result<Settings, ConfigError> {
+    if settings.patterns().is_empty() {
+        return Ok(settings.clone());
+    }
+    let mut tables = Vec::new();
+    let mut taken = BTreeSet::new();
+    for pattern in settings.patterns() {
+        for (name, _) in begun(settings, pattern)? {
+            if taken.insert(name.clone()) && !is_named(settings, &name) {
+                tables.push(settings.table_of(pattern, &name)?);
+            }
+        }
+    }
+    sorted(settings, tables)
+}
+
+fn sorted(settings: &Settings, mut tables: Vec<TableSettings>) -> Result<Settings, ConfigError> {
+    tables.sort_by(|one, other| one.capture_instance.cmp(&other.capture_instance));
+    let settings = settings.with_tables(tables)?;
+    match settings.tables.is_empty() {
+        true => Err(ConfigError::Key {
+            key: "table".to_owned(),
+            problem: "has patterns alone, and no capture instance fits them that this login sees, nor a checkpoint: \
+                      `sluice check --grants` prints what the login needs"
+                .to_owned(),
+        }),
+        false => Ok(settings),
+    }
+}
+
+fn is_named(settings: &Settings, name: &CaptureInstance) -> bool {
+    let same = |table: &TableSettings| table.capture_instance.0.eq_ignore_ascii_case(&name.0);
+    settings.tables.iter().any(same)
+}
+
+/// The streams of a pattern that have begun, each with its source table.
+fn begun(settings: &Settings, pattern: &TablePattern) -> Result<Vec<(CaptureInstance, (String, String))>, ConfigError> {
+    let mut begun = Vec::new();
+    for name in pattern.on_disk() {
+        let place = settings.table_of(pattern, &name)?.checkpoint.display().to_string();
+        // One that cannot be read is opened, and says so.
+        let identity = match CheckpointReader::new(&place).map(|reader| reader.identity()) {
+            Ok(Ok(None)) => continue,
+            Ok(Ok(Some(identity))) => (identity.schema, identity.table),
+            Ok(Err(_)) | Err(_) => (String::new(), name.0.clone()),
+        };
+        begun.push((name, identity));
+    }
+    Ok(begun)
+}
