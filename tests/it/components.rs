@@ -233,7 +233,8 @@ async fn why_a_table_stopped_is_kept_until_a_batch_is_done() {
         .as_str()
         .expect("a message")
         .to_owned();
-    let status = project.run("status", &[]).ok();
+    let status = project.run("status", &[]);
+    assert_eq!(status.code, 6, "it ends as the run did: {status:?}");
     assert!(status.stdout.contains(" failed "), "{}", status.stdout);
     assert!(status.stdout.contains("stopped at "), "{}", status.stdout);
     assert!(status.stdout.contains(&said), "{}", status.stdout);
@@ -271,7 +272,9 @@ async fn why_a_table_stopped_is_gone_when_a_run_finds_nothing_to_do() {
         assert!(!file(table).exists(), "{table}");
         std::fs::write(file(table), later).expect("written");
     }
-    let status = project.run("status", &[]).ok();
+    // An older sluice kept no kind of it.
+    let status = project.run("status", &[]);
+    assert_eq!(status.code, 7, "{status:?}");
     assert_eq!(status.stdout.matches("of a run before").count(), 2, "{}", status.stdout);
     project.once().ok();
     for table in ["dbo_beside", "dbo_empty"] {

@@ -1,7 +1,7 @@
 //! Other writers look after the same tables while sluice writes them: the log is cleaned up, files are compacted and
 //! vacuumed. Nothing is lost or doubled, and what can no longer be known is said.
 
-use crate::harness::{Held, Project, Server, commits, ids, insert, python, sales};
+use crate::harness::{Held, Project, Running, Server, commits, ids, insert, python, sales};
 
 async fn set_up() -> (Server, Project) {
     let server = sales(&["t"]).await;
@@ -121,4 +121,93 @@ async fn a_vacuum_that_takes_files_before_their_commit_costs_a_second_reading() 
             .contains("was removed before its commit")
     );
     assert_eq!(ids(&project), [1, 2, 3]);
+}
+
+/// What the newest version of a table consists of: files, by what a reader that is not sluice says.
+fn files(table: &std::path::Path) -> usize {
+    let script = "import sys, deltalake; print(len(deltalake.DeltaTable(sys.argv[1]).file_uris()))";
+    let counted = python(["-c", script, &table.display().to_string()]);
+    let text = String::from_utf8_lossy(&counted.stdout).trim().to_owned();
+    text.parse()
+        .unwrap_or_else(|_| panic!("{text}: {}", String::from_utf8_lossy(&counted.stderr)))
+}
+
+/// Small files are made one by the stream itself, while rows go on arriving, through a kill, and no row moves.
+#[tokio::test(flavor = "multi_thread")]
+async fn small_files_become_one_while_rows_arrive() {
+    let (server, mut project) = set_up().await;
+    project.edit(
+        "[defaults]",
+        "[maintenance]\ncompact = true\nsmall_files = 6\nmin_age = \"0ms\"\n\n[defaults]",
+    );
+    let bronze = project.bronze("dbo_t");
+    let optimized = |bronze: &std::path::Path| {
+        let operations = commits(bronze).into_iter().flatten();
+        operations
+            .filter(|action| action["commitInfo"]["operation"] == "OPTIMIZE")
+            .count()
+    };
+    let mut id = 0;
+    for life in 0..3 {
+        let mut run = Running::start(&project, &[]);
+        for _ in 0..8 {
+            id += 1;
+            insert(&server, id..=id).await;
+            run.until_type("batch");
+        }
+        let before = optimized(&bronze);
+        assert!(
+            crate::harness::wait_for(|| optimized(&bronze) > before || before > life),
+            "it is not made one"
+        );
+        run.signal("KILL");
+        run.code();
+    }
+    insert(&server, id + 1..=id + 1).await;
+    project.once().ok();
+    assert_eq!(ids(&project), (1..=id + 1).collect::<Vec<_>>());
+    let (left, made) = (files(&bronze), optimized(&bronze));
+    assert!(
+        left < 16 && made >= 3,
+        "{left} files after {id} batches and {made} times"
+    );
+    // No commit of it says that data changed, or adds to the transaction ids.
+    for commit in commits(&bronze) {
+        if commit
+            .iter()
+            .any(|action| action["commitInfo"]["operation"] == "OPTIMIZE")
+        {
+            assert!(commit.iter().all(|action| action["txn"].is_null()));
+            let data: Vec<_> = commit
+                .iter()
+                .filter_map(|action| action["add"].get("dataChange").or(action["remove"].get("dataChange")))
+                .collect();
+            assert!(
+                data.len() > 2 && data.iter().all(|changed| **changed == false),
+                "{data:?}"
+            );
+        }
+    }
+    project.run("doctor", &[]).ok();
+}
+
+/// A vacuum that keeps nothing takes what was made one out of the folder, and nothing that is in the table.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_made_one_can_be_vacuumed() {
+    let (server, mut project) = set_up().await;
+    project.edit(
+        "[defaults]",
+        "[maintenance]\ncompact = true\nsmall_files = 3\nmin_age = \"0ms\"\n\n[defaults]",
+    );
+    let mut run = Running::start(&project, &[]);
+    for id in 1..=12 {
+        insert(&server, id..=id).await;
+        run.until_type("batch");
+    }
+    run.terminate();
+    assert_eq!(run.code(), Some(0));
+    maintain(&project, &["vacuum"]);
+    insert(&server, 13..=13).await;
+    project.once().ok();
+    assert_eq!(ids(&project), (1..=13).collect::<Vec<_>>());
 }

@@ -4,6 +4,7 @@
 
 mod locations;
 mod lookup;
+mod maintenance;
 mod only_source;
 mod ownership;
 mod patterns;
@@ -27,6 +28,7 @@ use crate::identity::CaptureInstance;
 use crate::scheduler::Scheduler;
 
 pub use lookup::LookupSettings;
+pub use maintenance::MaintenanceSettings;
 pub use only_source::{OnlySource, SOURCE_SECRETS};
 pub use ownership::OwnershipSettings;
 pub use patterns::TablePattern;
@@ -64,6 +66,8 @@ pub struct Settings {
     pub limits: Limits,
     /// The status page.
     pub web: WebSettings,
+    /// What is done to the tables beside writing them.
+    pub maintenance: MaintenanceSettings,
     /// How the tables go together.
     pub run: RunSettings,
     /// What makes a stream one process's.
@@ -262,6 +266,10 @@ impl Settings {
             Some(section) => weights::apply(&section, &mut tables)?,
             None => {}
         }
+        let maintenance = match root.section("maintenance")? {
+            Some(section) => MaintenanceSettings::parse(section)?,
+            None => MaintenanceSettings::default(),
+        };
         let run = match root.section("run")? {
             Some(section) => RunSettings::parse(section)?,
             None => RunSettings::default(),
@@ -276,6 +284,7 @@ impl Settings {
             lookups,
             limits,
             web,
+            maintenance,
             run,
             ownership,
             tables,

@@ -26,8 +26,8 @@ pub(crate) use rows::{FactsRows, read_facts};
 use crate::failpoint;
 use crate::identity::{AppId, BatchId};
 use crate::lake::{
-    Column, DeltaLog, Ended, Entry, Fit, Group, Kind, LakeError, Layout, Location, Proposal, Propose, Sink, commit,
-    discard, fit, read_all, txn, write_one,
+    Column, Compacted, Compaction, DeltaLog, Ended, Entry, Fit, Group, Kind, LakeError, Layout, Location, Proposal,
+    Propose, Sink, commit, compact, discard, fit, read_all, txn, write_one,
 };
 use crate::lsn::UtcMicros;
 
@@ -125,6 +125,11 @@ impl FactsTable {
     async fn streams_with_rows(&self) -> Result<HashSet<String>, LakeError> {
         let batches = read_all(&*self.log.lock().await).await?.0;
         Ok(streams_with_batches(&batches))
+    }
+
+    /// Makes one file of small ones, where there are enough. Writers wait meanwhile.
+    pub async fn compact(&self, which: Compaction) -> Result<Option<Compacted>, LakeError> {
+        compact(&mut *self.log.lock().await, &self.layout, which).await
     }
 
     /// Starts the task that writes the table for this process.

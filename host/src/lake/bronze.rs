@@ -8,6 +8,7 @@ use tokio::sync::Mutex;
 
 use super::columns::{Column, Fit, delta_schema, fit, refused_name};
 use super::commit::{Ended, Entry, Proposal, Propose, commit};
+use super::compact::{Compacted, Compaction, compact};
 use super::encode::Layout;
 use super::files;
 use super::kind::Kind;
@@ -120,6 +121,17 @@ impl BronzeTable {
             columns,
             tail,
         })
+    }
+
+    /// The newest version of the table that was seen.
+    pub async fn version(&self) -> u64 {
+        self.state.lock().await.log.version()
+    }
+
+    /// Makes one file of small ones, where there are enough. The stream's own commits wait meanwhile.
+    pub async fn compact(&self, which: Compaction) -> Result<Option<Compacted>, LakeError> {
+        let mut state = self.state.lock().await;
+        compact(&mut state.log, &self.layout, which).await
     }
 
     /// The newest batch of the table, in a `Some` of its own where the table is there. It has to be one that

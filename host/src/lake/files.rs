@@ -17,6 +17,11 @@ pub async fn write_one(log: &DeltaLog, layout: &Layout, batch: &RecordBatch) -> 
     let mut encoder = FileEncoder::new(layout, batch.columns(), Vec::new())?;
     encoder.write(batch.columns().to_vec())?;
     let (bytes, _, stats) = encoder.finish()?;
+    store_file(log, bytes, stats).await
+}
+
+/// Writes the bytes of a file that is not part of the table yet.
+pub(super) async fn store_file(log: &DeltaLog, bytes: Vec<u8>, stats: String) -> Result<Add, LakeError> {
     let name = format!("part-{}.zstd.parquet", uuid::Uuid::new_v4());
     let size = bytes.len() as u64;
     if let Some(folder) = log.location().local() {
@@ -103,7 +108,7 @@ pub async fn read_newest(log: &DeltaLog) -> Result<Vec<RecordBatch>, LakeError> 
     }
 }
 
-async fn read_file(log: &DeltaLog, path: &Path) -> Result<Vec<RecordBatch>, LakeError> {
+pub(super) async fn read_file(log: &DeltaLog, path: &Path) -> Result<Vec<RecordBatch>, LakeError> {
     let failed = |source| LakeError::delta("read a file of", log.name(), source);
     let bytes = log
         .store()
@@ -127,7 +132,7 @@ async fn read_file(log: &DeltaLog, path: &Path) -> Result<Vec<RecordBatch>, Lake
     .await?
 }
 
-async fn eager(log: &DeltaLog) -> Result<EagerSnapshot, LakeError> {
+pub(super) async fn eager(log: &DeltaLog) -> Result<EagerSnapshot, LakeError> {
     let _place = kernel().await?;
     EagerSnapshot::try_new(log.store().as_ref(), Some(log.version()))
         .await

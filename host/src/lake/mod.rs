@@ -30,6 +30,7 @@
 mod bronze;
 mod columns;
 mod commit;
+mod compact;
 pub(crate) mod durable;
 mod encode;
 mod error;
@@ -46,6 +47,7 @@ mod tests;
 
 pub use bronze::{BronzeSpec, BronzeTable, CommitOutcome, CommittedBatch};
 pub use columns::{Column, TIMESTAMP_NTZ, delta_type, refused_name};
+pub use compact::{Compacted, Compaction};
 // The fuzz target `answer` writes and reads files without a table.
 #[doc(hidden)]
 pub use encode::{FileEncoder, Layout};
@@ -57,6 +59,7 @@ pub use staging::{OMITTED, StagedFiles};
 pub(crate) use bronze::txn;
 pub(crate) use columns::{Fit, fit};
 pub(crate) use commit::{Ended, Entry, Proposal, Propose, commit};
+pub(crate) use compact::compact;
 pub(crate) use files::{ActiveFile, active_files, discard, read_all, write_one};
 pub(crate) use group::{Group, Sink};
 pub(crate) use kind::Kind;

@@ -3,7 +3,7 @@
 //!
 //! The newest change of each table is asked for whenever `max_lsn` moved. The first LSN that is left of it costs the server
 //! more, and says little that a read does not find out by itself (`bounds`): it is asked for when a stream wants to pass what
-//! has no changes, which takes both answers, and now and then.
+//! has no changes, which takes both answers, and of all tables after some polls.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -32,6 +32,11 @@ const DOING: &str = "polling";
 /// Tables whose newest change is asked for in one request, and tables of which the low end is asked for as well.
 const TABLES_PER_REQUEST: usize = 250;
 const LOW_ENDS_PER_REQUEST: usize = 100;
+/// Everything is asked about every table after so many polls, at least every minute and at most every second: a grant that goes
+/// away shows in no other way while nothing is committed.
+const POLLS_PER_LOOK: u32 = 30;
+const LOOKS_AT_MOST: Duration = Duration::from_secs(1);
+const LOOKS_AT_LEAST: Duration = Duration::from_secs(60);
 /// From one look at the list of capture instances to the next, where no table joined meanwhile.
 const LIST_EVERY: Duration = Duration::from_secs(5);
 /// The longest pause between attempts while the source is away.
@@ -258,6 +263,8 @@ async fn run(
     let mut number = 0;
     let mut failures: u32 = 0;
     let mut newest: Option<Arc<Poll>> = None;
+    let look_every = (interval * POLLS_PER_LOOK).clamp(LOOKS_AT_MOST, LOOKS_AT_LEAST);
+    let mut looked = Instant::now();
     let mut list = ListOf {
         clock: clock.zone.named(),
         ..ListOf::default()
@@ -271,8 +278,12 @@ async fn run(
         let asked = Asked {
             tables: &tables,
             low_ends: wanted.unwrap_or_default(),
+            everything: looked.elapsed() >= look_every,
             before: newest.as_deref(),
         };
+        if asked.everything {
+            looked = Instant::now();
+        }
         let polled = match poll(&mut asker, &mut clock, &mut list, &asked, number + 1).await {
             // What the question reads goes with CDC. That it was disabled says more.
             Err(error) if is_final(&error) => Err(catalog::expect_cdc(&mut asker).await.err().unwrap_or(error)),
@@ -376,6 +387,8 @@ struct Asked<'a> {
     tables: &'a [CaptureInstance],
     /// Of which the low end is wanted.
     low_ends: BTreeSet<CaptureInstance>,
+    /// It is wanted of all.
+    everything: bool,
     /// The poll before.
     before: Option<&'a Poll>,
 }
@@ -388,7 +401,9 @@ impl Asked<'_> {
 
     /// Whether the low end of a table has to be asked for: it is wanted, or not known.
     fn wants_low_end(&self, table: &CaptureInstance) -> bool {
-        self.low_ends.contains(table) || !matches!(self.known(table), Some(TablePoll::Ready { min_lsn: Some(_), .. }))
+        self.everything
+            || self.low_ends.contains(table)
+            || !matches!(self.known(table), Some(TablePoll::Ready { min_lsn: Some(_), .. }))
     }
 }
 

@@ -12,6 +12,7 @@
 mod batch_run;
 mod bounds;
 mod committed;
+mod compacting;
 mod course;
 mod described;
 mod error;
@@ -47,7 +48,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::board::Board;
-use crate::config::{Limits, TableSettings, Trigger};
+use crate::config::{Limits, MaintenanceSettings, TableSettings, Trigger};
 use crate::error::{Classify, chain};
 use crate::facts::{FactsTable, FactsWriter};
 use crate::identity::{BatchId, CaptureInstance};
@@ -99,6 +100,8 @@ pub struct Shared {
     pub limits: Limits,
     /// How each table does, for those who look.
     pub board: Board,
+    /// What is done to tables beside writing them.
+    pub maintenance: MaintenanceSettings,
     /// Where events go.
     pub events: mpsc::UnboundedSender<Event>,
     /// Asks every stream to end.
@@ -370,6 +373,7 @@ async fn stream(shared: &Arc<Shared>, settings: &TableSettings, table: &mut Open
             return table.rest().await;
         }
         table.settle(&poll).await?;
+        table.compact_when_due().await;
         if let Trigger::Every(interval) = settings.trigger
             && !once
         {

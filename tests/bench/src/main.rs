@@ -13,6 +13,7 @@ mod measure;
 mod p1;
 mod project;
 mod server;
+mod tables;
 mod transforms;
 
 use std::path::Path;
@@ -26,6 +27,9 @@ cargo xtask bench transforms [ROUNDS]
         P3: `mask` in the sandbox against the same crate natively, and where the time goes (9)
 cargo xtask bench ingestion [ROWS] [ROUNDS]
         P3: customers from the source to committed Delta, with a mask against the same without (1000000, 5)
+cargo xtask bench tables [TABLES] [SECONDS] [BACKLOG]
+        P4: what 10, 100, … TABLES cost, idle and with ten that change; P6: from commit to Delta for 99 tables, alone and
+        beside one with BACKLOG rows in one transaction (1000, 60, 5000000)
 cargo xtask bench all
         all of them, one after the other
 Figures go to target/bench/report.json.";
@@ -48,10 +52,12 @@ async fn main() -> Result<()> {
         None | Some("source") => p1::run(number(0, 1_000_000)?, number(1, 5)?).await,
         Some("transforms") => transforms::run(usize::try_from(number(0, 9)?)?),
         Some("ingestion") => ingestion::run(number(0, 1_000_000)?, number(1, 5)?).await,
+        Some("tables") => tables::run(number(0, 1000)?, number(1, 60)?, number(2, 5_000_000)?).await,
         Some("all") => {
             p1::run(1_000_000, 5).await?;
             transforms::run(9)?;
-            ingestion::run(1_000_000, 5).await
+            ingestion::run(1_000_000, 5).await?;
+            tables::run(1000, 60, 5_000_000).await
         }
         Some("drain") => {
             let port = rest.first().context("drain needs a port")?.parse()?;

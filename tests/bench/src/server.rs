@@ -33,9 +33,15 @@ pub(crate) struct Server {
 impl Server {
     /// Starts it with its data in `dir`.
     pub(crate) fn start(dir: &Path) -> Result<Server> {
+        Server::start_with(dir, &[])
+    }
+
+    /// The same with more arguments.
+    pub(crate) fn start_with(dir: &Path, arguments: &[String]) -> Result<Server> {
         let certificate = dir.join("certificate.pem");
         let mut child = Command::new(std::env::current_exe()?.with_file_name("mssql-sim"))
             .args(["--listen", "127.0.0.1:0", "--user", "sa", "--exit-with-parent"])
+            .args(arguments)
             .arg("--data")
             .arg(dir.join("data"))
             .arg("--cert-out")

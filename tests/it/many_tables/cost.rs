@@ -66,19 +66,21 @@ async fn a_database_without_commits_costs_one_statement_a_poll_however_many_tabl
         .iter()
         .filter(|text| !is_poll(text) && !text.starts_with("EXEC sys.sp_cdc_help_change_data_capture"))
         .collect();
-    assert!(others.is_empty(), "{others:#?}");
+    // Now and then all tables are asked about, together.
+    let together = |text: &&&String| text.contains("[dbo_t0_CT]") && text.contains("[dbo_t29_CT]");
+    assert!(
+        others.len() <= 2 && others.iter().all(|text| together(&text)),
+        "{others:#?}"
+    );
 
     // One table moves: the newest change of each is asked for once, together, and nothing of what is left of each.
     insert(&server, 2..=2).await;
     run.until_type("batch");
     let moved = requests(&log)[after.len()..].to_vec();
-    let about_all = |text: &&String| text.contains("[dbo_t0_CT]");
-    assert_eq!(moved.iter().filter(about_all).count(), 1, "{moved:#?}");
+    let newest = |text: &&String| text.contains("[dbo_t0_CT]") && !text.contains("fn_cdc_get_min_lsn");
+    assert_eq!(moved.iter().filter(newest).count(), 1, "{moved:#?}");
     assert!(
-        moved
-            .iter()
-            .filter(about_all)
-            .all(|text| text.contains("[dbo_t29_CT]") && !text.contains("fn_cdc_get_min_lsn")),
+        moved.iter().filter(newest).all(|text| text.contains("[dbo_t29_CT]")),
         "{moved:#?}"
     );
     run.terminate();

@@ -3,6 +3,7 @@
 
 mod cost;
 mod guide;
+mod hosts;
 mod page;
 mod patterns;
 

@@ -2,6 +2,7 @@
 //! installs what is missing, and can be run again.
 
 mod fuzz;
+mod hosts;
 mod mssql;
 mod reader_schedules;
 mod schedules;
@@ -22,6 +23,8 @@ cargo xtask schedules [--model N] [--process N] [--seed S]
                           set up, and play N seeded schedules of the protocol's model and of the real process
 cargo xtask reader-schedules [--minutes M | --count N] [--first S] [--seed S]
                           set up, and play seeded schedules of the reader for M minutes of CPU (default 10), or N of them
+cargo xtask hosts [--minutes M] [--seed S]
+                          set up, and kill and pause two hosts of the same tables at random for M minutes (default 10)
 cargo xtask fuzz [MINUTES] [TARGET…] [--keep]
                           set up, and give each fuzz target hostile bytes for so long (default 10)
 cargo xtask setup         only install what a fresh machine lacks
@@ -32,7 +35,9 @@ cargo xtask bench transforms [ROUNDS]
                           the same for `mask` in the sandbox against the same crate natively, and where the time goes
 cargo xtask bench ingestion [ROWS] [ROUNDS]
                           the same for a run with a mask against one without
-cargo xtask bench all     these three, one after the other";
+cargo xtask bench tables [TABLES] [SECONDS] [BACKLOG]
+                          what many tables cost, and how soon a commit is in Delta beside a large backlog
+cargo xtask bench all     these four, one after the other";
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -62,6 +67,10 @@ fn main() -> Result<()> {
         Some("reader-schedules") => {
             setup::run(setup::For::Demo)?;
             reader_schedules::run(rest)
+        }
+        Some("hosts") => {
+            setup::run(setup::For::Demo)?;
+            hosts::run(rest)
         }
         Some("fuzz") => {
             setup::run(setup::For::Demo)?;

@@ -1,6 +1,7 @@
 //! The lake by its claims, on real tables in temporary folders.
 
 mod commits;
+mod compact;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,0 +1,42 @@
+//! Small files of bronze made one, by the stream that writes them: between its batches, so that the two never compete.
+
+use crate::lsn::UtcMicros;
+
+use super::open::OpenTable;
+
+impl OpenTable {
+    /// Nothing is left to do for now: makes one file of small ones, where there may be enough of them and it is time for that.
+    pub(super) async fn compact_when_due(&mut self) {
+        let maintenance = self.shared.maintenance;
+        let Some(which) = maintenance
+            .compact
+            .filter(|_| maintenance.window.is_open(UtcMicros::now()))
+        else {
+            return;
+        };
+        let version = self.bronze.version().await;
+        // Each commit brings one small file or a few: with fewer commits since, there are not enough.
+        if version < self.compacted_at.saturating_add(which.at_least as u64) {
+            return;
+        }
+        self.compacted_at = version;
+        let turn = self.shared.scheduler.cpu.take(self.share, 1).await;
+        let compacted = self.bronze.compact(which).await;
+        drop(turn);
+        match compacted {
+            Ok(Some(done)) => {
+                // There may be more of them.
+                self.compacted_at = 0;
+                tracing::info!(
+                    table = %self.settings.target.display(), files = done.files, bytes = done.bytes,
+                    into_bytes = done.into_bytes, version = done.version, "small files were made one"
+                );
+            }
+            Ok(None) => {}
+            // The rows are where they were.
+            Err(error) => {
+                tracing::warn!(table = %self.settings.target.display(), %error, "small files could not be made one");
+            }
+        }
+    }
+}
