@@ -26,7 +26,7 @@ pub(crate) use rows::{FactsRows, read_facts};
 use crate::failpoint;
 use crate::identity::{AppId, BatchId};
 use crate::lake::{
-    Column, Compacted, Compaction, DeltaLog, Ended, Entry, Fit, Group, Kind, LakeError, Layout, Location, Proposal,
+    Column, Compaction, DeltaLog, Ended, Entry, Fit, Group, Kind, LakeError, Layout, Location, Looked, Proposal,
     Propose, Sink, commit, compact, discard, fit, read_all, txn, write_one,
 };
 use crate::lsn::UtcMicros;
@@ -128,7 +128,7 @@ impl FactsTable {
     }
 
     /// Makes one file of small ones, where there are enough. Writers wait meanwhile.
-    pub async fn compact(&self, which: Compaction) -> Result<Option<Compacted>, LakeError> {
+    pub async fn compact(&self, which: Compaction) -> Result<Looked, LakeError> {
         compact(&mut *self.log.lock().await, &self.layout, which).await
     }
 

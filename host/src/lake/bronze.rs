@@ -8,7 +8,7 @@ use tokio::sync::Mutex;
 
 use super::columns::{Column, Fit, delta_schema, fit, refused_name};
 use super::commit::{Ended, Entry, Proposal, Propose, commit};
-use super::compact::{Compacted, Compaction, compact};
+use super::compact::{Compaction, Looked, compact};
 use super::encode::Layout;
 use super::files;
 use super::kind::Kind;
@@ -129,7 +129,7 @@ impl BronzeTable {
     }
 
     /// Makes one file of small ones, where there are enough. The stream's own commits wait meanwhile.
-    pub async fn compact(&self, which: Compaction) -> Result<Option<Compacted>, LakeError> {
+    pub async fn compact(&self, which: Compaction) -> Result<Looked, LakeError> {
         let mut state = self.state.lock().await;
         compact(&mut state.log, &self.layout, which).await
     }

@@ -36,6 +36,17 @@ pub struct Compaction {
     pub up_to: u64,
 }
 
+/// What a look at the small files of a table came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Looked {
+    /// They are one.
+    MadeOne(Compacted),
+    /// There are so many, which is too few.
+    TooFew(usize),
+    /// Another writer was quicker.
+    Overtaken,
+}
+
 /// What was made one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compacted {
@@ -49,17 +60,13 @@ pub struct Compacted {
     pub version: u64,
 }
 
-/// Makes one file of the oldest small ones; nothing where there are too few, or where another writer was quicker. The file is
+/// Makes one file of the oldest small ones, where there are enough of them. The file is
 /// written like the table's others: `layout` says which columns have statistics.
-pub(crate) async fn compact(
-    log: &mut DeltaLog,
-    layout: &Layout,
-    which: Compaction,
-) -> Result<Option<Compacted>, LakeError> {
+pub(crate) async fn compact(log: &mut DeltaLog, layout: &Layout, which: Compaction) -> Result<Looked, LakeError> {
     log.refresh().await?;
     let small = small_files(log, which).await?;
     if small.files.len() < which.at_least.max(2) {
-        return Ok(None);
+        return Ok(Looked::TooFew(small.files.len()));
     }
     // Columns that the table has and this stream no longer writes are kept as they are.
     let layout = of_table(log, layout)?;
@@ -80,7 +87,7 @@ pub(crate) async fn compact(
         up_to: which.up_to,
     };
     match commit(log, &mut rewrite).await {
-        Ok(Ended::Committed(version)) => Ok(Some(Compacted {
+        Ok(Ended::Committed(version)) => Ok(Looked::MadeOne(Compacted {
             files: small.files.len(),
             bytes: small.bytes,
             into_bytes,
@@ -88,7 +95,7 @@ pub(crate) async fn compact(
         })),
         Ok(Ended::Settled(())) => {
             discard(log, &file).await;
-            Ok(None)
+            Ok(Looked::Overtaken)
         }
         // It may be part of the table.
         Err(error @ LakeError::CommitUnknown { .. }) => Err(error),

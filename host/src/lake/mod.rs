@@ -47,7 +47,7 @@ mod tests;
 
 pub use bronze::{BronzeSpec, BronzeTable, CommitOutcome, CommittedBatch};
 pub use columns::{Column, TIMESTAMP_NTZ, delta_type, refused_name};
-pub use compact::{Compacted, Compaction};
+pub use compact::{Compacted, Compaction, Looked};
 // The fuzz target `answer` writes and reads files without a table.
 #[doc(hidden)]
 pub use encode::{FileEncoder, Layout};

@@ -1,5 +1,6 @@
 //! Small files of bronze made one, by the stream that writes them: between its batches, so that the two never compete.
 
+use crate::lake::Looked;
 use crate::lsn::UtcMicros;
 
 use super::open::OpenTable;
@@ -15,26 +16,30 @@ impl OpenTable {
             return;
         };
         let version = self.bronze.version().await;
-        // Each commit brings one small file or a few: with fewer commits since, there are not enough.
-        if version < self.compacted_at.saturating_add(which.at_least as u64) {
+        // Each commit brings one small file or a few: with fewer commits since the last look, there are not enough.
+        if version < self.compact_at {
             return;
         }
-        self.compacted_at = version;
         let turn = self.shared.scheduler.cpu.take(self.share, 1).await;
         let compacted = self.bronze.compact(which).await;
         drop(turn);
         match compacted {
-            Ok(Some(done)) => {
+            Ok(Looked::MadeOne(done)) => {
                 // There may be more of them.
-                self.compacted_at = 0;
+                self.compact_at = 0;
                 tracing::info!(
                     table = %self.settings.target.display(), files = done.files, bytes = done.bytes,
                     into_bytes = done.into_bytes, version = done.version, "small files were made one"
                 );
             }
-            Ok(None) => {}
+            Ok(Looked::TooFew(files)) => {
+                let missing = which.at_least.saturating_sub(files).max(1);
+                self.compact_at = version.saturating_add(missing as u64);
+            }
+            Ok(Looked::Overtaken) => {}
             // The rows are where they were.
             Err(error) => {
+                self.compact_at = version.saturating_add(which.at_least as u64);
                 tracing::warn!(table = %self.settings.target.display(), %error, "small files could not be made one");
             }
         }

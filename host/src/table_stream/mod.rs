@@ -253,8 +253,9 @@ async fn open_table(
         let mut waited = false;
         let standing_by = takeover::stand_by(shared, settings, || {
             waited = true;
-            if let Some(opened) = first {
-                opened.failed();
+            // It has started, for whoever waits for that.
+            if let Some(opened) = first.take() {
+                opened.succeeded();
             }
         });
         let stood_by = standing_by.await;

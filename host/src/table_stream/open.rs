@@ -94,8 +94,8 @@ pub(super) struct OpenTable {
     /// The chain that the last batch ran with.
     pub(super) last_chain: Option<String>,
     pub(super) idle_since: Instant,
-    /// The version of bronze when small files were looked for last.
-    pub(super) compacted_at: u64,
+    /// The version of bronze from which on there may be enough small files to make one of.
+    pub(super) compact_at: u64,
     /// The chain's components are in the checkpoint.
     pub(super) components_saved: bool,
     /// What was told of plugin files that cannot be used.
@@ -287,7 +287,7 @@ impl OpenTable {
             reason: anew.map(lost_plan::reason),
             first_change,
             idle_since: Instant::now(),
-            compacted_at: 0,
+            compact_at: 0,
             components_saved: false,
             plugins_refused: Vec::new(),
             shared: Arc::clone(shared),

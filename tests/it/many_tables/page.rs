@@ -220,7 +220,9 @@ fn browse(address: &str, size: &str) -> (String, String) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_browser_shows_what_failed_first_and_has_nothing_to_complain_of() {
     let (_server, _project, mut run, address) = serving(&[], "127.0.0.1:0").await;
-    run.until_type("failed");
+    assert!(wait_for(
+        || json(&address, "/api/status")["counts"] == serde_json::json!({"current": 1, "failed": 1})
+    ));
     for size in ["1600,900", "500,900"] {
         let (document, log) = browse(&address, size);
         let at = |text: &str| {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::lake::compact::everything;
-use crate::lake::{Compaction, active_files};
+use crate::lake::{Compaction, Looked, active_files};
 
 /// As readers see them, with their batches, in order.
 async fn all_rows(folder: &Path) -> Vec<(i32, Option<i32>)> {
@@ -21,6 +21,14 @@ async fn all_rows(folder: &Path) -> Vec<(i32, Option<i32>)> {
     rows
 }
 
+/// How many files were made one.
+async fn made(table: &BronzeTable, which: Compaction) -> usize {
+    match table.compact(which).await.unwrap() {
+        Looked::MadeOne(done) => done.files,
+        other => panic!("{other:?}"),
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_stay_what_they_are_and_so_does_what_is_recorded() {
     let folder = tempfile::tempdir().unwrap();
@@ -29,16 +37,14 @@ async fn rows_stay_what_they_are_and_so_does_what_is_recorded() {
         append(&table, n, &[n as i32 * 2, n as i32 * 2 + 1]).await;
     }
     let before = all_rows(folder.path()).await;
-    let done = table.compact(everything()).await.unwrap().unwrap();
+    let Looked::MadeOne(done) = table.compact(everything()).await.unwrap() else {
+        panic!("they are one");
+    };
     assert_eq!((done.files, done.version), (6, table.version().await));
     assert_eq!(all_rows(folder.path()).await, before);
     let [file] = <[_; 1]>::try_from(active_files(&log_of(folder.path()).await).await.unwrap()).unwrap();
     assert_eq!(file.rows, Some(12));
-    assert_eq!(
-        table.compact(everything()).await.unwrap(),
-        None,
-        "one file is not made one"
-    );
+    assert_eq!(table.compact(everything()).await.unwrap(), Looked::TooFew(1));
     // The stream goes on, and what it wrote is known.
     assert_eq!(table.last_batch().await.unwrap(), Some(BatchId(5)));
     assert!(matches!(
@@ -63,17 +69,17 @@ async fn only_files_that_are_small_enough_and_old_enough_go() {
         older_than: std::time::Duration::from_secs(3600),
         ..everything()
     };
-    assert_eq!(table.compact(young).await.unwrap(), None);
+    assert_eq!(table.compact(young).await.unwrap(), Looked::TooFew(0));
     let few = Compaction {
         at_least: 5,
         ..everything()
     };
-    assert_eq!(table.compact(few).await.unwrap(), None);
+    assert_eq!(table.compact(few).await.unwrap(), Looked::TooFew(4));
     let small = Compaction {
         smaller_than: 16 << 10,
         ..everything()
     };
-    assert_eq!(table.compact(small).await.unwrap().unwrap().files, 3);
+    assert_eq!(made(&table, small).await, 3);
     assert_eq!(ids(folder.path()).await.len(), 20_003);
     // The large one as well, up to so many bytes of what goes in.
     append(&table, 4, &[7]).await;
@@ -82,7 +88,11 @@ async fn only_files_that_are_small_enough_and_old_enough_go() {
         at_least: 2,
         ..everything()
     };
-    assert_eq!(table.compact(first).await.unwrap(), None, "the first alone has as many");
+    assert_eq!(
+        table.compact(first).await.unwrap(),
+        Looked::TooFew(1),
+        "the first alone has as many"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -98,7 +108,7 @@ async fn columns_that_the_stream_no_longer_writes_keep_their_values() {
     let only_ids = chunk(vec![("id", Arc::new(Int32Array::from(vec![3])))]);
     tokio::task::block_in_place(|| staged.write(&only_ids)).unwrap();
     table.commit(staged, None, json!({"batch_id": 1})).await.unwrap();
-    assert_eq!(table.compact(everything()).await.unwrap().unwrap().files, 2);
+    assert_eq!(made(&table, everything()).await, 2);
     let (batches, _) = read_all(&log_of(folder.path()).await).await.unwrap();
     let [batch] = <[_; 1]>::try_from(batches).unwrap();
     let notes = batch.column_by_name("note").unwrap().as_string::<i32>().clone();
@@ -120,7 +130,10 @@ async fn of_two_that_make_the_same_files_one_the_later_does_nothing() {
         .map(Result::unwrap)
         .collect();
     let done = futures::future::join_all(others.iter().map(|other| other.compact(everything()))).await;
-    let made = done.into_iter().filter(|done| done.as_ref().unwrap().is_some()).count();
+    let made = done
+        .into_iter()
+        .filter(|done| matches!(done, Ok(Looked::MadeOne(_))))
+        .count();
     assert_eq!(made, 1);
     assert_eq!(ids(folder.path()).await, [0, 1, 2, 3]);
     // Four that were made one, that one, and none of those who came late.
