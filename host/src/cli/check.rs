@@ -31,6 +31,13 @@ pub(super) struct CheckArgs {
     pub(super) json: bool,
 }
 
+fn warn(message: &str, json: bool) {
+    match json {
+        true => say!("{}", serde_json::json!({"type": "warning", "message": message})),
+        false => say!("warning: {message}"),
+    }
+}
+
 pub(super) async fn run(args: CheckArgs) -> Result<(), Failure> {
     let json = args.json;
     let mut settings = Settings::load(&args.config.config)?;
@@ -39,16 +46,17 @@ pub(super) async fn run(args: CheckArgs) -> Result<(), Failure> {
         return grants::print(&settings, json).await;
     }
     for warning in &settings.warnings {
-        match json {
-            true => say!("{}", serde_json::json!({"type": "warning", "message": warning})),
-            false => say!("warning: {warning}"),
-        }
+        warn(warning, json);
     }
     let engine = engine(&settings)?;
     let keys = key_ring(&settings).map_err(|error| Failure::new(ErrorKind::Config, error.to_string()))?;
     let asks = AskPool::new(settings.source.clone(), 1);
     let catalog = persist(|| async { Catalog::read(&mut *asks.get().await?).await }).await?;
+    let told = settings.warnings.len();
     let settings = expand(&settings, &catalog)?;
+    for warning in &settings.warnings[told..] {
+        warn(warning, json);
+    }
     let mut asker = asks.get().await?;
     let pool = StreamPool::new(settings.source.clone(), &Scheduler::new(&settings.limits));
     persist(|| pool.warm_up()).await?;

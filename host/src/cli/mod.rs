@@ -128,6 +128,8 @@ pub fn main() -> ExitCode {
         Command::Plugin(args) => args.json(),
     };
     let result = runtime.block_on(async {
+        // Only `run` does something at it; sent to all processes of this name, it must not end the others.
+        let _again = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::user_defined1());
         match cli.command {
             Command::Demo(args) => demo::run(args).await,
             Command::Init(args) => init::run(args).await,

@@ -263,7 +263,7 @@ impl Settings {
         match root.section("weights")? {
             // Which tables there are is not known yet.
             Some(section) if !patterns.all.is_empty() => patterns.weights = Some(section.table().clone()),
-            Some(section) => weights::apply(&section, &mut tables)?,
+            Some(section) => weights::apply(&section, &mut tables, false)?,
             None => {}
         }
         let maintenance = match root.section("maintenance")? {

@@ -78,8 +78,13 @@ impl TablePattern {
 
     /// Whether an instance is meant.
     pub fn fits(&self, capture_instance: &CaptureInstance) -> bool {
-        let is = |pattern: &str| WildMatch::new_case_insensitive(pattern).matches(&capture_instance.0);
+        let is = |pattern: &str| TablePattern::is(pattern, capture_instance);
         is(&self.pattern) && !self.exclude.iter().any(|excluded| is(excluded))
+    }
+
+    /// Whether a name fits a pattern, ignoring case.
+    pub(crate) fn is(pattern: &str, capture_instance: &CaptureInstance) -> bool {
+        WildMatch::new_case_insensitive(pattern).matches(&capture_instance.0)
     }
 
     /// The instances that have a folder where their checkpoints would be.
@@ -153,7 +158,8 @@ impl Settings {
         locations::expect_disjoint(&settings.tables)?;
         settings.ownership.expect_apart(&settings.tables)?;
         if let Some(weights) = &patterns.weights {
-            weights::apply(&Section::new("weights", weights), &mut settings.tables)?;
+            // A table that is not there yet has its weight when it is.
+            weights::apply(&Section::new("weights", weights), &mut settings.tables, true)?;
         }
         settings.select(&patterns.selected)?;
         Ok(settings)

@@ -4,14 +4,16 @@ use std::num::NonZeroU32;
 
 use wildmatch::WildMatch;
 
+use super::patterns::is_pattern;
 use super::section::Section;
 use super::{ConfigError, TableSettings};
 
 /// The heaviest group.
 const MOST: i64 = 1000;
 
-/// Gives each table the weight of its group. A table belongs to one group at most; a name that fits no table is refused.
-pub(super) fn apply(section: &Section<'_>, tables: &mut [TableSettings]) -> Result<(), ConfigError> {
+/// Gives each table the weight of its group. A table belongs to one group at most. A name that is no table's is refused, unless
+/// there may be more tables than are known; a pattern may fit none.
+pub(super) fn apply(section: &Section<'_>, tables: &mut [TableSettings], may_be_more: bool) -> Result<(), ConfigError> {
     for (group, value) in section.entries() {
         let name = format!("weights.{group}");
         let error = |problem: &str| ConfigError::Key {
@@ -49,7 +51,7 @@ pub(super) fn apply(section: &Section<'_>, tables: &mut [TableSettings]) -> Resu
                     }
                 }
             }
-            if !found {
+            if !found && !may_be_more && !is_pattern(&wanted) {
                 return Err(error(&format!(
                     "names {wanted}, which is no table of the configuration"
                 )));

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::checkpoint::CheckpointReader;
 use crate::config::{ConfigError, Settings, TablePattern, TableSettings};
 use crate::identity::CaptureInstance;
-use crate::source::Catalog;
+use crate::source::{Catalog, InstanceName};
 
 /// The settings with the tables that the server has, and those that have a checkpoint: a table that is not seen any more is
 /// not left out in silence.
@@ -30,7 +30,9 @@ pub fn expand(settings: &Settings, catalog: &Catalog) -> Result<Settings, Config
         .filter_map(|table| named(&table.capture_instance))
         .collect();
     let mut tables = Vec::new();
+    let mut warnings = Vec::new();
     for pattern in settings.patterns() {
+        warnings.extend(fits_nothing(pattern, &instances));
         for (name, table) in begun(settings, pattern)? {
             if taken.insert(table) && !is_named(settings, &name) {
                 tables.push(settings.table_of(pattern, &name)?);
@@ -43,7 +45,32 @@ pub fn expand(settings: &Settings, catalog: &Catalog) -> Result<Settings, Config
             }
         }
     }
-    sorted(settings, tables)
+    let mut expanded = sorted(settings, tables)?;
+    expanded.warnings.extend(warnings);
+    Ok(expanded)
+}
+
+/// A pattern, or something that it excludes, may be misspelt when it fits nothing.
+fn fits_nothing(pattern: &TablePattern, instances: &[InstanceName]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if !instances.iter().any(|instance| pattern.fits(&instance.name)) {
+        warnings.push(format!(
+            "capture_instance = \"{}\" fits no capture instance that this login sees (`*` is any text, `?` any letter)",
+            pattern.pattern
+        ));
+    }
+    for excluded in &pattern.exclude {
+        if !instances
+            .iter()
+            .any(|instance| TablePattern::is(excluded, &instance.name))
+        {
+            warnings.push(format!(
+                "exclude = \"{excluded}\" of \"{}\" fits no capture instance that this login sees",
+                pattern.pattern
+            ));
+        }
+    }
+    warnings
 }
 
 /// The same without a server: the tables that have a checkpoint.
@@ -59,6 +86,13 @@ pub fn expand_from_disk(settings: &Settings) -> Result<Settings, ConfigError> {
                 tables.push(settings.table_of(pattern, &name)?);
             }
         }
+    }
+    if tables.is_empty() && settings.tables.is_empty() {
+        return Err(ConfigError::Key {
+            key: "table".to_owned(),
+            problem: "names patterns alone, and no table of them has a checkpoint yet: nothing was run so far"
+                .to_owned(),
+        });
     }
     sorted(settings, tables)
 }

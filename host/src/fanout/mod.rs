@@ -147,6 +147,7 @@ pub async fn start_many(settings: &Settings, options: StartOptions) -> Result<St
     let asks = AskPool::new(settings.source.clone(), settings.limits.connections.clamp(1, 4));
     let catalog = persist(|| async { Catalog::read(&mut *asks.get().await?).await }).await?;
     let scheduler = Scheduler::new(&settings.limits);
+    let told = settings.warnings.len();
     let mut expanded = expand(settings, &catalog)?;
     if let Some(shard) = options.shard {
         expanded.tables.retain(|table| shard.has(&table.app_id));
@@ -179,7 +180,8 @@ pub async fn start_many(settings: &Settings, options: StartOptions) -> Result<St
             }
         });
     }
-    for message in &catalog.warnings {
+    // Those of the file alone were told before.
+    for message in catalog.warnings.iter().chain(settings.warnings.iter().skip(told)) {
         let _ = sender.send(Event::SourceWarning {
             message: message.clone(),
         });

@@ -51,6 +51,7 @@ async fn nothing_of_a_stream_has_a_value_and_without_the_mask_each_is_found() {
     for command in ["check", "status", "doctor", "lock"] {
         world.run(&project, command, &[]).ok();
     }
+    world.page(&project);
     assert!(project.path().join("sluice.lock").exists());
     world.with_row_versions().await;
     let found = world.scan(&[&project]);

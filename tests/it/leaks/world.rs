@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -137,6 +139,44 @@ impl World {
         self.run(project, "run", &["--once", "--json"])
     }
 
+    /// Runs the stream with its status page until the page says that all tables are open. What it prints and each answer of the
+    /// page are kept.
+    pub(super) fn page(&self, project: &Project) {
+        const PATHS: [&str; 6] = [
+            "/",
+            "/page.js",
+            "/api/status",
+            "/api/history?table=dbo_people",
+            "/metrics",
+            "/readyz",
+        ];
+        let name = self.name(project, "page");
+        let printed = name.with_extension("out");
+        let mut child = self
+            .process(project, "run", &["--json", "--http", "127.0.0.1:0"])
+            .env("SLUICE_LOG", LOUD)
+            .stdout(File::create(&printed).expect("created"))
+            .stderr(File::create(name.with_extension("err")).expect("created"))
+            .spawn()
+            .expect("sluice starts");
+        let address = || {
+            let text = fs::read_to_string(&printed).unwrap_or_default();
+            let (_, rest) = text.split_once("\"address\":\"")?;
+            rest.split_once('"').map(|(address, _)| address.to_owned())
+        };
+        let ready = || address().is_some_and(|address| get(&address, "/readyz").starts_with("HTTP/1.1 200"));
+        let is_ready = wait_for(ready);
+        let address = address().unwrap_or_default();
+        for (number, path) in PATHS.iter().enumerate() {
+            let answer = get(&address, path);
+            assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
+            fs::write(name.with_extension(format!("answer{number}")), answer).expect("written");
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+        assert!(is_ready, "the tables are open");
+    }
+
     /// Starts a command that stops at a failpoint, writes down its arguments and the names of its threads, and kills it.
     pub(super) fn kill_at(&self, project: &Project, command: &str, arguments: &[&str], failpoint: &str) {
         let name = self.name(project, failpoint);
@@ -201,4 +241,17 @@ fn shared_cache() -> PathBuf {
     of("XDG_CACHE_HOME")
         .or_else(|| of("HOME").map(|home| home.join(".cache")))
         .expect("HOME is set")
+}
+
+/// The whole answer of a page.
+fn get(address: &str, path: &str) -> String {
+    let mut text = String::new();
+    if let Ok(mut stream) = TcpStream::connect(address) {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let asked = stream.write_all(request.as_bytes());
+        asked
+            .and_then(|()| stream.read_to_string(&mut text).map(|_| ()))
+            .expect("an answer");
+    }
+    text
 }

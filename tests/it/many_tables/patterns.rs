@@ -97,7 +97,15 @@ async fn a_table_of_a_pattern_that_is_not_seen_any_more_is_not_left_out_in_silen
         "capture_instance = \"dbo_*\"\nexclude = [\"dbo_b\"]",
     );
     assert_eq!(tables(&project.once().ok()), set(&["dbo_a"]));
+    assert!(
+        project
+            .run("check", &[])
+            .ok()
+            .stdout
+            .contains("\"dbo_b\" of \"dbo_*\" fits no capture instance")
+    );
     project.edit("dbo_*", "nobody_*");
+    assert!(project.run("status", &[]).stderr.contains("nothing was run so far"));
     let none = project.once();
     assert_eq!(none.code, 2);
     assert!(none.stderr.contains("no capture instance fits them"), "{}", none.stderr);
