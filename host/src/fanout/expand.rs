@@ -7,6 +7,9 @@ use crate::config::{ConfigError, Settings, TablePattern, TableSettings};
 use crate::identity::CaptureInstance;
 use crate::source::{Catalog, InstanceName};
 
+/// Schema and name of a source table.
+type SourceName = (String, String);
+
 /// The settings with the tables that the server has, and those that have a checkpoint: a table that is not seen any more is
 /// not left out in silence.
 ///
@@ -24,7 +27,7 @@ pub fn expand(settings: &Settings, catalog: &Catalog) -> Result<Settings, Config
             .or_else(|| instances.iter().find(|instance| same(&instance.default_name())))
             .map(|instance| (instance.schema.clone(), instance.table.clone()))
     };
-    let mut taken: BTreeSet<(String, String)> = settings
+    let mut taken: BTreeSet<SourceName> = settings
         .tables
         .iter()
         .filter_map(|table| named(&table.capture_instance))
@@ -117,7 +120,7 @@ fn is_named(settings: &Settings, name: &CaptureInstance) -> bool {
 }
 
 /// The streams of a pattern that have begun, each with its source table.
-fn begun(settings: &Settings, pattern: &TablePattern) -> Result<Vec<(CaptureInstance, (String, String))>, ConfigError> {
+fn begun(settings: &Settings, pattern: &TablePattern) -> Result<Vec<(CaptureInstance, SourceName)>, ConfigError> {
     let mut begun = Vec::new();
     for name in pattern.on_disk() {
         let place = settings.table_of(pattern, &name)?.checkpoint.display().to_string();

@@ -1,6 +1,6 @@
 //! What tables cost the server.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -36,7 +36,7 @@ async fn many(log: &Path) -> (Server, Project) {
 }
 
 /// Waits until so many polls have come; the requests after them are beginning.
-fn until_polls(log: &PathBuf, polls: usize) -> Vec<String> {
+fn until_polls(log: &Path, polls: usize) -> Vec<String> {
     let come = || requests(log).iter().filter(|text| is_poll(text)).count() >= polls;
     assert!(crate::harness::wait_for(come), "no {polls} polls");
     requests(log)

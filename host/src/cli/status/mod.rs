@@ -136,7 +136,6 @@ impl TableStatus {
 }
 
 /// How far all tables are, and the checkpoints that cannot be read.
-#[expect(clippy::type_complexity, reason = "what failed is a list of pairs")]
 async fn look(settings: &Settings) -> Result<(Vec<TableStatus>, Vec<(ErrorKind, String)>), Failure> {
     let mut control: BTreeMap<String, Vec<ControlRow>> = BTreeMap::new();
     let mut failed: Vec<(ErrorKind, String)> = Vec::new();
