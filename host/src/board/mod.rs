@@ -191,6 +191,10 @@ struct Entry {
     history: Ring,
     /// Rows by the second in which they were committed, for the rate.
     recent: Vec<(Instant, u64)>,
+    /// When it looked last.
+    looked: Option<Instant>,
+    /// It was opened once, or failed, or stands by.
+    was_settled: bool,
 }
 
 /// Over what the rate of rows is taken.
@@ -230,6 +234,8 @@ impl Board {
                 pace: Pace::default(),
                 history: Ring::default(),
                 recent: Vec::new(),
+                looked: None,
+                was_settled: false,
             };
             (table.capture_instance.clone(), entry)
         });
@@ -256,9 +262,15 @@ impl Board {
         let of = |entry: &mut Entry| TableNow {
             rows_per_second: entry.rate(now),
             lag_seconds: entry.lag(max),
+            headroom_hours: entry.headroom(now),
             ..entry.now.clone()
         };
         inner.tables.values_mut().map(of).collect()
+    }
+
+    /// Tables that were never opened yet, and did not fail either.
+    pub fn unsettled(&self) -> usize {
+        self.lock().tables.values().filter(|entry| !entry.was_settled).count()
     }
 
     /// The source, as the newest poll saw it.
@@ -330,6 +342,7 @@ impl Board {
                 ..
             } => with(capture_instance, &mut |entry| {
                 entry.now.state = State::Behind;
+                entry.was_settled = true;
                 entry.now.through.clone_from(transform);
                 entry.now.end_lsn = entry.now.end_lsn.or(*position);
                 entry.went_on();
@@ -374,6 +387,7 @@ impl Board {
                 ..
             } => with(capture_instance, &mut |entry| {
                 entry.now.state = State::Failed;
+                entry.was_settled = true;
                 entry.went_wrong(error, Some(*kind));
             }),
             Event::Table(summary) => with(&summary.capture_instance, &mut |entry| {
@@ -389,6 +403,8 @@ impl Board {
     pub(crate) fn starts(&self, table: &CaptureInstance) {
         if let Some(entry) = self.lock().tables.get_mut(table) {
             entry.now.state = State::Starting;
+            // How it kept up before it stopped says nothing of how it does now.
+            entry.pace = Pace::default();
         }
     }
 
@@ -396,6 +412,7 @@ impl Board {
     pub(crate) fn stands_by(&self, table: &CaptureInstance) {
         if let Some(entry) = self.lock().tables.get_mut(table) {
             entry.now.state = State::Standby;
+            entry.was_settled = true;
         }
     }
 
@@ -437,6 +454,7 @@ impl Board {
             None => seconds(look.oldest?, look.max.commit_ts),
         };
         entry.now.lag_seconds = Some(lag);
+        entry.looked = Some(Instant::now());
         if let Some(position) = look.position {
             entry.now.end_lsn = Some(position.lsn);
             entry.now.end_commit_ts = Some(position.commit_ts);
@@ -475,6 +493,14 @@ impl Entry {
             (Some(lag), Some(end), Some(max)) if lag > 0.0 || stopped => Some(seconds(end, max.commit_ts)),
             (lag, _, _) => lag,
         }
+    }
+
+    /// What is left of it now: cleanup goes on while the table does not.
+    fn headroom(&self, now: Instant) -> Option<f64> {
+        let keeps_up = self.now.state.is_up() && self.now.lag_seconds == Some(0.0);
+        let since = self.looked.map_or(Duration::ZERO, |looked| now.duration_since(looked));
+        let gone = if keeps_up { 0.0 } else { since.as_secs_f64() / 3600.0 };
+        self.now.headroom_hours.map(|hours| hours - gone)
     }
 
     fn rate(&mut self, now: Instant) -> f64 {

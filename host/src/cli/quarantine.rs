@@ -8,7 +8,7 @@ use super::out::say;
 use super::run::{stream, worst};
 use super::show::Show;
 use super::{ConfigArgs, Failure};
-use crate::config::{Settings, TableSettings};
+use crate::config::{Settings, TableSettings, WebSettings};
 use crate::error::{Classify as _, ErrorKind, chain};
 use crate::fanout::StartOptions;
 use crate::fanout::expand_from_disk;
@@ -242,6 +242,8 @@ async fn retry(config: &ConfigArgs, args: RetryArgs) -> Result<(), Failure> {
             "--batch needs one --table: batches are numbered by table",
         ));
     }
+    // The page is for the process that runs the tables.
+    settings.web = WebSettings::default();
     let options = StartOptions {
         once: true,
         purpose: Purpose::RetryQuarantined(args.batches.into_iter().map(BatchId).collect()),

@@ -78,10 +78,16 @@ enum StartErrors {
     Stop,
 }
 
+/// Ten years.
+const LONGEST: Duration = Duration::from_secs(3653 * 24 * 3600);
+
 fn duration(text: &str) -> Result<Duration, String> {
     let time = parse_duration(text)?;
     match time.is_zero() {
         true => Err("must be longer than nothing".to_owned()),
+        false if time > LONGEST => {
+            Err("must be ten years at most; without it, a run goes on until it is stopped".to_owned())
+        }
         false => Ok(time),
     }
 }
@@ -130,6 +136,7 @@ pub(super) async fn stream(
     let mut tables = Vec::new();
     let mut failures: BTreeMap<CaptureInstance, (ErrorKind, bool)> = BTreeMap::new();
     let mut stopping = false;
+    let mut signalled = false;
     loop {
         tokio::select! {
             event = streams.next_event() => match event {
@@ -152,14 +159,17 @@ pub(super) async fn stream(
                     }
                     continue;
                 }
-                if stopping {
+                if signalled {
                     return Err(Failure::new(
                         ErrorKind::Retryable,
                         "stopped at once, at the second signal: the next run finishes what was begun",
                     ));
                 }
+                signalled = true;
+                if !stopping {
+                    show.stopping();
+                }
                 stopping = true;
-                show.stopping();
                 streams.stop_all();
             }
             () = until(over), if !stopping => {

@@ -19,7 +19,7 @@ use super::LakeError;
 use super::columns::Column;
 use super::commit::{Ended, Entry, Proposal, Propose, commit};
 use super::encode::{FileEncoder, Layout};
-use super::files::{active_files, discard, eager, read_file, store_file};
+use super::files::{discard, eager, read_file, store_file};
 use super::log::{DeltaLog, blocking};
 use crate::lsn::UtcMicros;
 
@@ -65,8 +65,8 @@ pub struct Compacted {
 pub(crate) async fn compact(log: &mut DeltaLog, layout: &Layout, which: Compaction) -> Result<Looked, LakeError> {
     log.refresh().await?;
     let small = small_files(log, which).await?;
-    if small.files.len() < which.at_least.max(2) {
-        return Ok(Looked::TooFew(small.files.len()));
+    if small.there < which.at_least.max(2) {
+        return Ok(Looked::TooFew(small.there));
     }
     // Columns that the table has and this stream no longer writes are kept as they are.
     let layout = of_table(log, layout)?;
@@ -108,6 +108,8 @@ pub(crate) async fn compact(log: &mut DeltaLog, layout: &Layout, which: Compacti
 
 /// Files that are to be one.
 struct Small {
+    /// How many there are, also beyond those that are to be one.
+    there: usize,
     files: Vec<Path>,
     removes: Vec<Remove>,
     bytes: u64,
@@ -127,6 +129,7 @@ async fn small_files(log: &DeltaLog, which: Compaction) -> Result<Small, LakeErr
         .collect();
     views.sort_by_key(|view| view.modification_time());
     let mut small = Small {
+        there: views.len(),
         files: Vec::new(),
         removes: Vec::new(),
         bytes: 0,
@@ -141,7 +144,7 @@ async fn small_files(log: &DeltaLog, which: Compaction) -> Result<Small, LakeErr
             data_change: false,
             ..view.remove_action(false)
         });
-        if small.bytes >= which.up_to {
+        if small.bytes >= which.up_to && small.files.len() > 1 {
             break;
         }
     }
@@ -222,7 +225,12 @@ impl Propose for Rewrite<'_> {
     type Settled = ();
 
     async fn propose(&mut self, log: &mut DeltaLog) -> Result<Proposal<()>, LakeError> {
-        let active: HashSet<String> = active_files(log).await?.into_iter().map(|file| file.path).collect();
+        let snapshot = eager(log).await?;
+        let data = snapshot.log_data();
+        // A file whose rows are deleted in part meanwhile is another one, under the same path: to remove this one would bring
+        // those rows back, and double the others.
+        let whole = data.iter().filter(|view| view.deletion_vector_descriptor().is_none());
+        let active: HashSet<String> = whole.map(|view| view.path().to_string()).collect();
         if !self.small.removes.iter().all(|remove| active.contains(&remove.path)) {
             return Ok(Proposal::Settled(()));
         }

@@ -35,6 +35,8 @@ struct Shared {
 
 struct Queue {
     free: u64,
+    /// Units that long turns have.
+    long_taken: u64,
     /// Start tag of the request that was served last.
     now: u128,
     /// Requests by start tag, then by arrival.
@@ -67,6 +69,7 @@ struct Waiter {
 pub struct Turn {
     shared: Arc<Shared>,
     units: u64,
+    long: bool,
 }
 
 impl std::fmt::Debug for Turn {
@@ -90,6 +93,7 @@ impl Turns {
                 kept_for_short: kept_for_short.min(units - 1),
                 queue: Mutex::new(Queue {
                     free: units,
+                    long_taken: 0,
                     now: 0,
                     short: BTreeMap::new(),
                     long: BTreeMap::new(),
@@ -153,6 +157,7 @@ impl Turns {
             Err(_) => Turn {
                 shared: Arc::clone(&self.shared),
                 units: 0,
+                long,
             },
         }
     }
@@ -180,7 +185,7 @@ impl Turn {
         let surplus = self.units.saturating_sub(units);
         if surplus > 0 {
             self.units -= surplus;
-            self.shared.lock().free += surplus;
+            self.shared.give_back(surplus, self.long);
             serve(&self.shared);
         }
     }
@@ -189,13 +194,21 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         if self.units > 0 {
-            self.shared.lock().free += self.units;
+            self.shared.give_back(self.units, self.long);
             serve(&self.shared);
         }
     }
 }
 
 impl Shared {
+    fn give_back(&self, units: u64, long: bool) {
+        let mut queue = self.lock();
+        queue.free += units;
+        if long {
+            queue.long_taken -= units;
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Queue> {
         // A panic while plain numbers and maps were changed leaves a usable queue.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
@@ -205,38 +218,48 @@ impl Shared {
 /// Serves whoever is next, as long as there is enough.
 fn serve(shared: &Arc<Shared>) {
     loop {
-        let Some((turn, units)) = shared.lock().next(shared.kept_for_short) else {
+        let Some((turn, units, long)) = shared.lock().next(shared.units - shared.kept_for_short) else {
             return;
         };
         let granted = Turn {
             shared: Arc::clone(shared),
             units,
+            long,
         };
         if let Err(mut refused) = turn.send(granted) {
             // Whoever asked is gone: the next one is served by this loop, not by the turn's drop within it.
             refused.units = 0;
-            shared.lock().free += units;
+            shared.give_back(units, long);
         }
     }
 }
 
 impl Queue {
-    fn next(&mut self, kept_for_short: u64) -> Option<(oneshot::Sender<Turn>, u64)> {
+    /// The request that is served now. `for_long`: units that long turns may have together; what short ones have does not count
+    /// against them.
+    fn next(&mut self, for_long: u64) -> Option<(oneshot::Sender<Turn>, u64, bool)> {
         let short = head(&mut self.short);
-        let long = head(&mut self.long);
-        let long_fits = long.is_some_and(|(_, units)| units + kept_for_short <= self.free);
-        let (place, units, waiting) = match (short, long) {
-            (Some((place, units)), Some(long)) if place < long.0 || !long_fits => (place, units, &mut self.short),
-            (Some((place, units)), None) => (place, units, &mut self.short),
-            (_, Some((place, units))) if long_fits => (place, units, &mut self.long),
-            _ => return None,
+        let long_taken = self.long_taken;
+        let long = head(&mut self.long).filter(|(_, units)| long_taken + units <= for_long);
+        let (place, units, is_long) = match (short, long) {
+            (Some((place, units)), Some((other, _))) if place < other => (place, units, false),
+            (_, Some((place, units))) => (place, units, true),
+            (Some((place, units)), None) => (place, units, false),
+            (None, None) => return None,
         };
         if units > self.free {
             return None;
         }
+        let waiting = match is_long {
+            true => &mut self.long,
+            false => &mut self.short,
+        };
         let waiter = waiting.remove(&place)?;
         let (start, _) = place;
         self.free -= waiter.units;
+        if is_long {
+            self.long_taken += waiter.units;
+        }
         self.now = self.now.max(start);
         #[cfg(test)]
         self.note(&waiter);
@@ -245,7 +268,7 @@ impl Queue {
             let now = self.now;
             self.ends.retain(|_, end| *end > now);
         }
-        Some((waiter.turn, waiter.units))
+        Some((waiter.turn, waiter.units, is_long))
     }
 
     #[cfg(test)]
@@ -387,6 +410,37 @@ mod tests {
         drop(third.await.unwrap());
         drop(second);
         assert_eq!(turns.taken(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_long_request_has_its_turn_among_short_ones_that_never_end() {
+        let turns = Turns::keeping(4, 1);
+        let mut held: Vec<Turn> = Vec::new();
+        for stream in 0..4 {
+            held.push(turns.take(Share::of(stream), 1).await);
+        }
+        let long = {
+            let turns = turns.clone();
+            tokio::spawn(async move { turns.take_long(Share::of(9), 1).await })
+        };
+        while turns.waiting() == 0 {
+            tokio::task::yield_now().await;
+        }
+        // As soon as one ends, the next is asked for: there is never more than one unit free.
+        for stream in 10..20 {
+            let own = turns.clone();
+            let next = tokio::spawn(async move { own.take(Share::of(stream), 1).await });
+            while turns.waiting() < 2 && !next.is_finished() {
+                tokio::task::yield_now().await;
+            }
+            held.remove(0);
+            if long.is_finished() {
+                next.abort();
+                break;
+            }
+            held.push(next.await.unwrap());
+        }
+        drop(long.await.unwrap());
     }
 
     #[tokio::test]

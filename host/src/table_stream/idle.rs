@@ -24,13 +24,15 @@ impl OpenTable {
     }
 
     /// No change of this table is seen up to here. Whether one was cleaned up is asked when the position is to move: now, under
-    /// `--once`, or when its record is due.
-    pub(super) fn confirm(&mut self, up_to: Offset, now: bool) {
+    /// `--once`, or when its record is due. Whether it was asked.
+    pub(super) fn confirm(&mut self, up_to: Offset, now: bool) -> bool {
         self.quiet_up_to = Some(up_to.lsn);
-        if now || self.idle_since.elapsed() >= self.settings.idle_interval {
+        let is_due = now || self.idle_since.elapsed() >= self.settings.idle_interval;
+        if is_due {
             let instances = self.source.instances.iter().map(|instance| &instance.name);
             self.shared.poller.confirm(instances, now);
         }
+        is_due
     }
 
     /// Nothing is left to do for now. What was passed without rows is recorded when its time has come, whether or not

@@ -338,6 +338,8 @@ async fn stream(shared: &Arc<Shared>, settings: &TableSettings, table: &mut Open
             Some(target) if target.lsn < poll.max.lsn => target,
             _ => poll.max,
         };
+        // The next poll answers what this stream asked: it is not slept through.
+        let mut awaits = false;
         while !shared.stop.is_cancelled() {
             let step = match table.next(&poll, max) {
                 Ok(Next::Nothing) => break,
@@ -346,7 +348,12 @@ async fn stream(shared: &Arc<Shared>, settings: &TableSettings, table: &mut Open
                     continue 'polls;
                 }
                 Ok(Next::Unconfirmed(up_to)) => {
-                    table.confirm(up_to, once);
+                    let asked = table.confirm(up_to, once);
+                    // Where to end is not known before that.
+                    if once {
+                        continue 'polls;
+                    }
+                    awaits = asked;
                     break;
                 }
                 Ok(Next::Idle(offset)) => {
@@ -377,6 +384,7 @@ async fn stream(shared: &Arc<Shared>, settings: &TableSettings, table: &mut Open
         table.compact_when_due().await;
         if let Trigger::Every(interval) = settings.trigger
             && !once
+            && !awaits
         {
             tokio::select! {
                 () = tokio::time::sleep(interval) => {}

@@ -397,9 +397,11 @@ async fn read_commits(
         let (sender, mut chunks) = mpsc::channel::<Chunk>(1);
         let times = Arc::clone(&commit.times);
         let reading = commit.reader.read(only(commit.lsn), times, limits, false, sender);
-        let filtering = async {
+        let (wanted, seen, out) = (&wanted, &mut seen, &out);
+        // It owns the chunks: when it ends early, the reader finds that nobody takes any more.
+        let filtering = async move {
             while let Some(chunk) = chunks.recv().await {
-                let chunk = kept(chunk, &wanted, &mut seen)?;
+                let chunk = kept(chunk, wanted, seen)?;
                 if chunk.batch.num_rows() > 0 && out.send(chunk).await.is_err() {
                     break;
                 }

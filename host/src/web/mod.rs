@@ -164,10 +164,7 @@ fn router(shown: Arc<Shown>, access: Access) -> Router {
 /// Whether every table was opened, or failed, and the source has answered: from then on the page says how each does.
 async fn ready(State(shown): State<Arc<Shown>>) -> Response {
     let tables = shown.board.tables();
-    let starting = tables
-        .iter()
-        .filter(|table| table.state == crate::board::State::Starting)
-        .count();
+    let starting = shown.board.unsettled();
     let answered = shown.board.source().polled_at.is_some();
     match (starting, answered) {
         (0, true) => "ready\n".into_response(),

@@ -112,3 +112,28 @@ async fn an_idle_table_is_recorded_as_far_as_the_others_are() {
     run.terminate();
     assert_eq!(run.code(), Some(0));
 }
+
+/// A table that looks seldom gets the answer that it asked for, though others make the poller look many times meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_looks_seldom_moves_with_each_of_its_looks() {
+    let server = Server::start(&[]);
+    let server = sales_on(server, &["t", "idle"]).await;
+    insert(&server, 1..=1).await;
+    let project = Project::new(&server, "sales")
+        .table("dbo_t", "")
+        .table("dbo_idle", "trigger = \"3s\"\nidle_interval = \"1s\"");
+    let mut run = Running::start(&project, &[]);
+    let mut records = 0;
+    // It looks every three seconds, and a batch of the other is there every 100 ms at most.
+    for id in 2..400 {
+        insert(&server, id..=id).await;
+        let batch = run.until_type("batch");
+        records += usize::from(batch["capture_instance"] == "dbo_idle");
+        if records == 3 {
+            break;
+        }
+    }
+    run.terminate();
+    assert_eq!(run.code(), Some(0));
+    assert_eq!(records, 3, "records of dbo_idle");
+}
