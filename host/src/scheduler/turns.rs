@@ -434,6 +434,9 @@ mod tests {
                 tokio::task::yield_now().await;
             }
             held.remove(0);
+            while !long.is_finished() && !next.is_finished() {
+                tokio::task::yield_now().await;
+            }
             if long.is_finished() {
                 next.abort();
                 break;
