@@ -29,5 +29,5 @@ pub use records::{
     RETRY_DETAIL, RETRY_EVENT, RETRY_INTERRUPTED, Retry, SourceSeen, Stopped, StreamIdentity, Unsettled,
 };
 pub use resume::{Resume, StateError, expect_whole, reconcile};
-pub use writer::Checkpoint;
 pub(crate) use writer::KEPT;
+pub use writer::{Checkpoint, stopped_unopened};

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs::File;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -220,21 +221,8 @@ impl Checkpoint {
         if self.check_lease().is_err() {
             return;
         }
-        let stopped = Stopped {
-            format: FORMAT,
-            at: UtcMicros::now(),
-            error,
-            kind: Some(kind),
-        };
-        let file = self.reader.root().join(files::STOPPED);
         self.has_stop.store(true, Ordering::Relaxed);
-        // Not as the other files, which a planted fault is for: nothing depends on this one.
-        let written = files::to_json(&file, &stopped).and_then(|json| {
-            durable::replace(&file, &json).map_err(|error| LakeError::io("write", &file, error).into())
-        });
-        if let Err(error) = written {
-            tracing::warn!(file = %file.display(), %error, "could not write why the stream stopped");
-        }
+        keep_stop(self.reader.root(), error, kind);
     }
 
     /// Whether [`Checkpoint::went_on`] has something to do.
@@ -440,5 +428,30 @@ fn same_json(a: &PlannedBatch, b: &PlannedBatch) -> bool {
     match (serde_json::to_value(a), serde_json::to_value(b)) {
         (Ok(a), Ok(b)) => a == b,
         _ => false,
+    }
+}
+
+/// Writes why a stream stopped that could not be opened, where it has a checkpoint and nobody runs it now. Whether that is so.
+pub fn stopped_unopened(reader: &CheckpointReader, error: String, kind: ErrorKind) -> Result<bool, CheckpointError> {
+    let is_ours_to_say = reader.identity()?.is_some() && !reader.is_running()?;
+    if is_ours_to_say {
+        keep_stop(reader.root(), error, kind);
+    }
+    Ok(is_ours_to_say)
+}
+
+fn keep_stop(root: &Path, error: String, kind: ErrorKind) {
+    let stopped = Stopped {
+        format: FORMAT,
+        at: UtcMicros::now(),
+        error,
+        kind: Some(kind),
+    };
+    let file = root.join(files::STOPPED);
+    // Not as the other files, which a planted fault is for: nothing depends on this one.
+    let written = files::to_json(&file, &stopped)
+        .and_then(|json| durable::replace(&file, &json).map_err(|error| LakeError::io("write", &file, error).into()));
+    if let Err(error) = written {
+        tracing::warn!(file = %file.display(), %error, "could not write why the stream stopped");
     }
 }

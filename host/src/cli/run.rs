@@ -15,7 +15,7 @@ use crate::error::ErrorKind;
 use crate::fanout::{Shard, StartOptions, start_many};
 use crate::identity::{CaptureInstance, host_id};
 use crate::report::Event;
-use crate::web::{Listening, Shown};
+use crate::web::{Listening, Shown, Slot};
 
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
@@ -107,28 +107,26 @@ pub(super) async fn stream(
         show.warning(warning);
     }
     let mut signals = Signals::listen()?;
-    let page = match settings.web.listen {
-        Some(address) => Some(Listening::on(address, settings.web.token.as_ref()).await?),
-        None => None,
-    };
+    let (on_page, page_ends) = (Slot::default(), CancellationToken::new());
+    let _page_ends = page_ends.clone().drop_guard();
+    if let Some(address) = settings.web.listen {
+        let page = Listening::on(address, settings.web.token.as_ref()).await?;
+        show.serving(page.address());
+        tokio::spawn(page.serve(on_page.clone(), page_ends));
+    }
     show.opening(settings.tables.iter().map(|table| &table.capture_instance));
     let mut streams = tokio::select! {
         started = start_many(settings, options) => started?,
         () = signals.asked_to_stop() => return Ok(Vec::new()),
+        () = until(over) => return Ok(Vec::new()),
     };
-    let page_ends = CancellationToken::new();
-    let _page_ends = page_ends.clone().drop_guard();
-    if let Some(page) = page {
-        show.serving(page.address());
-        let shown = Shown::new(
-            streams.board(),
-            streams.scheduler(),
-            settings.limits.memory,
-            &settings.source,
-            &host_id(),
-        );
-        tokio::spawn(page.serve(shown, page_ends));
-    }
+    on_page.fill(Shown::new(
+        streams.board(),
+        streams.scheduler(),
+        settings.limits.memory,
+        &settings.source,
+        &host_id(),
+    ));
     let started = streams.tables().len();
     if let (Some(shard), 0) = (of_shard, started) {
         show.warning(&format!("no table is in the share {shard}: there is nothing to do"));
@@ -145,6 +143,10 @@ pub(super) async fn stream(
                     match event {
                         Event::Failed { kind, capture_instance, on_disk: of_this, .. } => {
                             failures.insert(capture_instance, (kind, of_this));
+                        }
+                        // It was started again.
+                        Event::Opened { capture_instance, .. } => {
+                            failures.remove(&capture_instance);
                         }
                         Event::Table(_) => tables.push(event),
                         _ => {}

@@ -37,8 +37,16 @@ pub fn expand(settings: &Settings, catalog: &Catalog) -> Result<Settings, Config
     for pattern in settings.patterns() {
         warnings.extend(fits_nothing(pattern, &instances));
         for (name, table) in begun(settings, pattern)? {
-            if taken.insert(table) && !is_named(settings, &name) {
-                tables.push(settings.table_of(pattern, &name)?);
+            if is_named(settings, &name) {
+                continue;
+            }
+            let source = format!("{}.{}", table.0, table.1);
+            match taken.insert(table) {
+                true => tables.push(settings.table_of(pattern, &name)?),
+                false => warnings.push(format!(
+                    "{name} of \"{}\" has a checkpoint and is not run: another stream reads {source} already",
+                    pattern.pattern
+                )),
             }
         }
         // In the order in which they were made: the first of a table is the one that the others follow.

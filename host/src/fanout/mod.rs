@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
@@ -196,6 +198,7 @@ pub async fn start_many(settings: &Settings, options: StartOptions) -> Result<St
         engine,
         keys,
         scheduler,
+        compacting: Semaphore::new(1),
         opening: Arc::new(Semaphore::new(OPENED_AT_ONCE)),
         shares: shares(&settings.tables),
         asks,
@@ -272,8 +275,13 @@ impl Streams {
     /// Waits until all are open. The first that cannot be opened stops the others.
     async fn expect_opened(&mut self, opened: Vec<(CaptureInstance, oneshot::Receiver<()>)>) -> Result<(), StartError> {
         let mut started = 0;
-        for (name, opened) in opened {
-            if opened.await.is_ok() {
+        // In whatever order they are open: one that is tried again for minutes does not hide one that failed.
+        let mut opened: FuturesUnordered<_> = opened
+            .into_iter()
+            .map(|(name, opened)| async move { (name, opened.await.is_ok()) })
+            .collect();
+        while let Some((name, is_open)) = opened.next().await {
+            if is_open {
                 started += 1;
                 continue;
             }
@@ -444,8 +452,9 @@ impl OneStream {
             }
         };
         let failed = matches!(state, StreamStatus::Failed(_));
-        lock(&self.states).insert(name, state);
+        // Told first: a stream that is started again by then tells its own events after this one.
         self.shared.tell(event);
+        lock(&self.states).insert(name, state);
         if failed && self.fail_fast {
             self.shared.stop.cancel();
         }

@@ -41,8 +41,13 @@ pub struct Compaction {
 pub enum Looked {
     /// They are one.
     MadeOne(Compacted),
-    /// There are so many, which is too few.
-    TooFew(usize),
+    /// There are too few.
+    TooFew {
+        /// So many that are old enough.
+        old: usize,
+        /// And so many that will be.
+        young: usize,
+    },
     /// Another writer was quicker.
     Overtaken,
 }
@@ -60,13 +65,15 @@ pub struct Compacted {
     pub version: u64,
 }
 
-/// Makes one file of the oldest small ones, where there are enough of them. The file is
-/// written like the table's others: `layout` says which columns have statistics.
+/// Makes one file of the oldest small ones, where there are enough of them. The file is written like the table's others: `layout` says which columns have statistics.
 pub(crate) async fn compact(log: &mut DeltaLog, layout: &Layout, which: Compaction) -> Result<Looked, LakeError> {
     log.refresh().await?;
     let small = small_files(log, which).await?;
     if small.there < which.at_least.max(2) {
-        return Ok(Looked::TooFew(small.there));
+        return Ok(Looked::TooFew {
+            old: small.there,
+            young: small.young,
+        });
     }
     // Columns that the table has and this stream no longer writes are kept as they are.
     let layout = of_table(log, layout)?;
@@ -107,29 +114,31 @@ pub(crate) async fn compact(log: &mut DeltaLog, layout: &Layout, which: Compacti
 }
 
 /// Files that are to be one.
-struct Small {
+pub(super) struct Small {
     /// How many there are, also beyond those that are to be one.
     there: usize,
+    /// How many are too young.
+    young: usize,
     files: Vec<Path>,
-    removes: Vec<Remove>,
+    pub(super) removes: Vec<Remove>,
     bytes: u64,
     /// Their rows, where the log says so of each.
     rows: Option<u64>,
 }
 
-async fn small_files(log: &DeltaLog, which: Compaction) -> Result<Small, LakeError> {
+pub(super) async fn small_files(log: &DeltaLog, which: Compaction) -> Result<Small, LakeError> {
     let snapshot = eager(log).await?;
     let before_ms = UtcMicros::now().0 / 1000 - i64::try_from(which.older_than.as_millis()).unwrap_or(i64::MAX);
     let data = snapshot.log_data();
-    let mut views: Vec<_> = data
+    let (mut views, young): (Vec<_>, Vec<_>) = data
         .iter()
         .filter(|view| view.deletion_vector_descriptor().is_none())
         .filter(|view| u64::try_from(view.size()).is_ok_and(|size| size < which.smaller_than))
-        .filter(|view| view.modification_time() <= before_ms)
-        .collect();
+        .partition(|view| view.modification_time() <= before_ms);
     views.sort_by_key(|view| view.modification_time());
     let mut small = Small {
         there: views.len(),
+        young: young.len(),
         files: Vec::new(),
         removes: Vec::new(),
         bytes: 0,
@@ -215,10 +224,10 @@ fn arrays_of(layout: &Layout, batch: &RecordBatch) -> Result<Vec<ArrayRef>, Lake
     layout.columns().iter().map(array).collect()
 }
 
-struct Rewrite<'a> {
-    small: &'a Small,
-    file: &'a Add,
-    up_to: u64,
+pub(super) struct Rewrite<'a> {
+    pub(super) small: &'a Small,
+    pub(super) file: &'a Add,
+    pub(super) up_to: u64,
 }
 
 impl Propose for Rewrite<'_> {

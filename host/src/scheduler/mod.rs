@@ -1,9 +1,9 @@
 //! Who is next: what streams share — processor, connections, memory — is handed out in turns, fairly and by weight, so that
 //! a table with a backlog takes what the others leave and no more.
 //!
-//! A turn is short: a chunk that is transformed, a chunk that is encoded, a range that is read over one connection, the
-//! memory of a chunk. None is asked for by somebody who holds one that others wait for (memory is asked for before a chunk is
-//! begun, and a chunk that has it needs nothing but processor time to be done), so turns cannot block each other for ever.
+//! A turn is a chunk that is transformed, a chunk that is encoded, a range that is read over one connection, the memory of a
+//! chunk. They are asked for in one order: a connection, then memory for a chunk that is to be read over it, then processor time
+//! for that chunk. Nobody who holds one asks for one that comes before it, so turns cannot block each other for ever.
 
 mod turns;
 
@@ -70,7 +70,7 @@ impl Scheduler {
     }
 
     /// Bytes that one chunk may take: its rows as they are read, and what the transforms make of them.
-    pub fn memory_of_chunk(limits: &Limits) -> u64 {
-        2 * limits.chunk_bytes as u64
+    pub fn memory_of_chunk(chunk_bytes: u64) -> u64 {
+        2 * chunk_bytes
     }
 }

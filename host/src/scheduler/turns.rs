@@ -57,9 +57,8 @@ type Place = (u128, u64);
 
 struct Waiter {
     units: u64,
+    share: Share,
     turn: oneshot::Sender<Turn>,
-    #[cfg(test)]
-    stream: u32,
     /// How many were served when this was asked.
     #[cfg(test)]
     asked_at: usize,
@@ -69,6 +68,7 @@ struct Waiter {
 pub struct Turn {
     shared: Arc<Shared>,
     units: u64,
+    share: Share,
     long: bool,
 }
 
@@ -133,15 +133,14 @@ impl Turns {
                 .ends
                 .get(&share.stream)
                 .map_or(queue.now, |end| queue.now.max(*end));
-            let end = start + u128::from(units) * SCALE / u128::from(share.weight.get());
+            let end = start + length(units, share);
             queue.ends.insert(share.stream, end);
             queue.arrivals += 1;
             let at = (start, queue.arrivals);
             let waiter = Waiter {
                 units,
+                share,
                 turn,
-                #[cfg(test)]
-                stream: share.stream,
                 #[cfg(test)]
                 asked_at: queue.served.len(),
             };
@@ -157,6 +156,7 @@ impl Turns {
             Err(_) => Turn {
                 shared: Arc::clone(&self.shared),
                 units: 0,
+                share,
                 long,
             },
         }
@@ -180,11 +180,14 @@ impl Turns {
 }
 
 impl Turn {
-    /// Gives units back that turned out not to be needed.
+    /// Gives units back that turned out not to be needed: the stream is charged for what it keeps.
     pub fn keep_only(&mut self, units: u64) {
         let surplus = self.units.saturating_sub(units);
         if surplus > 0 {
             self.units -= surplus;
+            if let Some(end) = self.shared.lock().ends.get_mut(&self.share.stream) {
+                *end = end.saturating_sub(length(surplus, self.share));
+            }
             self.shared.give_back(surplus, self.long);
             serve(&self.shared);
         }
@@ -215,18 +218,25 @@ impl Shared {
     }
 }
 
+/// How far a turn takes its stream on the queue's scale.
+fn length(units: u64, share: Share) -> u128 {
+    u128::from(units) * SCALE / u128::from(share.weight.get())
+}
+
 /// Serves whoever is next, as long as there is enough.
 fn serve(shared: &Arc<Shared>) {
     loop {
-        let Some((turn, units, long)) = shared.lock().next(shared.units - shared.kept_for_short) else {
+        let Some((waiter, long)) = shared.lock().next(shared.units - shared.kept_for_short) else {
             return;
         };
+        let units = waiter.units;
         let granted = Turn {
             shared: Arc::clone(shared),
             units,
+            share: waiter.share,
             long,
         };
-        if let Err(mut refused) = turn.send(granted) {
+        if let Err(mut refused) = waiter.turn.send(granted) {
             // Whoever asked is gone: the next one is served by this loop, not by the turn's drop within it.
             refused.units = 0;
             shared.give_back(units, long);
@@ -237,7 +247,7 @@ fn serve(shared: &Arc<Shared>) {
 impl Queue {
     /// The request that is served now. `for_long`: units that long turns may have together; what short ones have does not count
     /// against them.
-    fn next(&mut self, for_long: u64) -> Option<(oneshot::Sender<Turn>, u64, bool)> {
+    fn next(&mut self, for_long: u64) -> Option<(Waiter, bool)> {
         let short = head(&mut self.short);
         let long_taken = self.long_taken;
         let long = head(&mut self.long).filter(|(_, units)| long_taken + units <= for_long);
@@ -268,7 +278,7 @@ impl Queue {
             let now = self.now;
             self.ends.retain(|_, end| *end > now);
         }
-        Some((waiter.turn, waiter.units, is_long))
+        Some((waiter, is_long))
     }
 
     #[cfg(test)]
@@ -276,14 +286,14 @@ impl Queue {
         let mut others: HashMap<u32, usize> = HashMap::new();
         for other in self.served[waiter.asked_at..]
             .iter()
-            .filter(|other| **other != waiter.stream)
+            .filter(|other| **other != waiter.share.stream)
         {
             *others.entry(*other).or_default() += 1;
         }
         let most = others.into_values().max().unwrap_or(0);
-        let worst = self.overtaken.entry(waiter.stream).or_default();
+        let worst = self.overtaken.entry(waiter.share.stream).or_default();
         *worst = most.max(*worst);
-        self.served.push(waiter.stream);
+        self.served.push(waiter.share.stream);
     }
 }
 
@@ -384,6 +394,24 @@ mod tests {
         drop(small.await.unwrap());
         drop(large);
         assert_eq!(turns.taken(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_stream_is_charged_for_what_it_keeps() {
+        let turns = Turns::new(100);
+        // Each asks for all, and needs one: the one that asked often before is not behind the other for that.
+        for _ in 0..10 {
+            turns.take(Share::of(1), 100).await.keep_only(1);
+        }
+        let held = turns.take(Share::of(3), 100).await;
+        let first = ask(&turns, Share::of(2), 20).await;
+        let second = ask(&turns, Share::of(1), 20).await;
+        let third = ask(&turns, Share::of(2), 90).await;
+        drop(held);
+        drop(first.await.unwrap());
+        drop(second.await.unwrap());
+        drop(third.await.unwrap());
+        assert_eq!(served(&turns)[11..], [2, 1, 2]);
     }
 
     #[tokio::test]

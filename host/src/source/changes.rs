@@ -17,7 +17,7 @@ use super::stream_pool::StreamPool;
 use super::table::{SourceInstance, SourceTable};
 use crate::batch::{Chunk, ChunkBuilder, CommitTimes, LEADING_COLUMNS, UPDATE_MASK};
 use crate::lsn::Lsn;
-use crate::scheduler::Turn;
+use crate::scheduler::{Scheduler, Turn};
 use crate::shape::TableShape;
 
 const DOING: &str = "reading change rows";
@@ -29,13 +29,6 @@ pub struct ChunkLimits {
     pub rows: usize,
     /// Bytes before encoding.
     pub bytes: usize,
-}
-
-impl ChunkLimits {
-    /// Bytes of memory that a chunk may take: its rows as they are read, and what the transforms make of them.
-    fn memory(self) -> u64 {
-        2 * self.bytes as u64
-    }
 }
 
 /// What a read cost.
@@ -130,15 +123,16 @@ impl ChangeReader {
                 reason: "no result set".to_owned(),
             });
         }
-        // Asked for as a whole, and with nothing in hand that others wait for (`scheduler`).
-        let mut memory = self.pool.memory(limits.memory()).await;
+        // Asked for as a whole: chunks that were begun and wait for more could wait for each other.
+        let of_chunk = Scheduler::memory_of_chunk(limits.bytes as u64);
+        let mut memory = self.pool.memory(of_chunk).await;
         while read_row(client, &mut sink, silence, &mut stats).await? {
             stats.rows += 1;
             if sink.chunk.is_full() {
                 if !send(&mut sink, memory, &out, &mut stats).await? {
                     return Ok(stats);
                 }
-                memory = self.pool.memory(limits.memory()).await;
+                memory = self.pool.memory(of_chunk).await;
             }
         }
         within(silence, client.close_query()).await?;
@@ -207,7 +201,7 @@ async fn send(
     match sink.chunk.take()? {
         Some(mut chunk) => {
             stats.bytes += chunk.bytes;
-            memory.keep_only(2 * chunk.bytes);
+            memory.keep_only(Scheduler::memory_of_chunk(chunk.bytes));
             chunk.memory = Some(Arc::new(memory));
             let waiting = Instant::now();
             let taken = out.send(chunk).await.is_ok();

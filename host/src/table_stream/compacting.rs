@@ -1,5 +1,7 @@
 //! Small files of bronze made one, by the stream that writes them: between its batches, so that the two never compete.
 
+use std::time::Instant;
+
 use crate::lake::Looked;
 use crate::lsn::UtcMicros;
 
@@ -17,13 +19,14 @@ impl OpenTable {
         };
         let version = self.bronze.version().await;
         // Each commit brings one small file or a few: with fewer commits since the last look, there are not enough.
-        if version < self.compact_at {
+        if version < self.compact_at || Instant::now() < self.compact_after {
             return;
         }
-        let turn = self.shared.scheduler.cpu.take(self.share, 1).await;
-        let compacted = self.bronze.compact(which).await;
-        drop(turn);
-        match compacted {
+        // One at a time in the process: what it reads and encodes is in no turn's account. A busy one is for the next look.
+        let Ok(_place) = self.shared.compacting.try_acquire() else {
+            return;
+        };
+        match self.bronze.compact(which).await {
             Ok(Looked::MadeOne(done)) => {
                 // There may be more of them.
                 self.compact_at = 0;
@@ -32,8 +35,11 @@ impl OpenTable {
                     into_bytes = done.into_bytes, version = done.version, "small files were made one"
                 );
             }
-            Ok(Looked::TooFew(files)) => {
-                let missing = which.at_least.saturating_sub(files).max(1);
+            Ok(Looked::TooFew { old, young }) if old + young >= which.at_least => {
+                self.compact_after = Instant::now() + which.older_than;
+            }
+            Ok(Looked::TooFew { old, young }) => {
+                let missing = which.at_least - old - young;
                 self.compact_at = version.saturating_add(missing as u64);
             }
             Ok(Looked::Overtaken) => {}

@@ -26,7 +26,7 @@ impl OpenTable {
     /// No change of this table is seen up to here. Whether one was cleaned up is asked when the position is to move: now, under
     /// `--once`, or when its record is due. Whether it was asked.
     pub(super) fn confirm(&mut self, up_to: Offset, now: bool) -> bool {
-        self.quiet_up_to = Some(up_to.lsn);
+        self.quiet_up_to = Some(up_to);
         let is_due = now || self.idle_since.elapsed() >= self.settings.idle_interval;
         if is_due {
             let instances = self.source.instances.iter().map(|instance| &instance.name);

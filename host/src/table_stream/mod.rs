@@ -82,6 +82,8 @@ pub struct Shared {
     pub scheduler: Scheduler,
     /// What each table gets of what they share.
     pub shares: BTreeMap<CaptureInstance, Share>,
+    /// The place for a table that is being compacted.
+    pub compacting: Semaphore,
     /// Places for tables that are being opened.
     pub opening: Arc<Semaphore>,
     /// Connections for questions.
@@ -146,11 +148,6 @@ pub async fn run_table(
     let mut reopened = Reopened::default();
     loop {
         let opened = open_table(&shared, &settings, &mut first).await;
-        if let (Err(error), Some(_)) = (&opened, &before)
-            && !matches!(error, StreamError::TakenOver { .. })
-        {
-            status::tell_failed(&shared, &settings).await;
-        }
         let mut table = match opened? {
             Some(table) => table,
             None => return Ok(before.unwrap_or_else(|| open::summary(&settings, Vec::new()))),
@@ -260,7 +257,7 @@ async fn open_table(
         });
         let stood_by = standing_by.await;
         // After the process that ran them, many may be opened.
-        let _place = match waited {
+        let place = match waited {
             true => shared.opening.acquire().await.ok(),
             false => None,
         };
@@ -268,6 +265,7 @@ async fn open_table(
             Ok(()) => OpenTable::open(shared, settings).await,
             Err(error) => Err(error),
         };
+        drop(place);
         let error = match opened {
             Ok(table) => {
                 if let Some(opened) = first.take() {
@@ -295,6 +293,7 @@ async fn open_table(
             Err(error) => error,
         };
         kept::tell(shared, settings, &error).await;
+        status::tell_unopened(shared, settings, &error).await;
         return Err(error);
     }
 }

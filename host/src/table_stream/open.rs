@@ -71,7 +71,7 @@ pub(super) struct OpenTable {
     /// The source's `max_lsn`, as of the newest poll.
     pub(super) known_max: Option<Lsn>,
     /// No change after the position is seen up to here.
-    pub(super) quiet_up_to: Option<Lsn>,
+    pub(super) quiet_up_to: Option<Offset>,
     /// What the control table was told last.
     pub(super) status: Option<TableStatus>,
     /// An earlier run planned this batch and did not end it.
@@ -96,6 +96,8 @@ pub(super) struct OpenTable {
     pub(super) idle_since: Instant,
     /// The version of bronze from which on there may be enough small files to make one of.
     pub(super) compact_at: u64,
+    /// And when those that are there may be old enough.
+    pub(super) compact_after: Instant,
     /// The chain's components are in the checkpoint.
     pub(super) components_saved: bool,
     /// What was told of plugin files that cannot be used.
@@ -288,6 +290,7 @@ impl OpenTable {
             first_change,
             idle_since: Instant::now(),
             compact_at: 0,
+            compact_after: Instant::now(),
             components_saved: false,
             plugins_refused: Vec::new(),
             shared: Arc::clone(shared),

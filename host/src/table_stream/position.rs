@@ -397,6 +397,49 @@ mod tests {
     }
 
     #[test]
+    fn a_position_passes_what_has_no_changes_only_when_both_ends_were_asked_for() {
+        let table = SourceTable::for_test(&[("t", None)]);
+        let named = CaptureInstance("t".to_owned());
+        let first = FirstChange {
+            lsn: lsn(8),
+            through: named.clone(),
+        };
+        let decide = |position: Option<u8>, first: Option<&FirstChange>, last: Option<u8>, confirmed: bool| {
+            let ready = TablePoll::Ready {
+                min_lsn: Some(lsn(3)),
+                min_commit_ts: None,
+                last_lsn: last.map(lsn),
+                confirmed,
+            };
+            let bearings = Bearings {
+                table: &table,
+                named: &named,
+                position: position.map(at),
+                first,
+                floor: None,
+                starting: StartingLsn::Earliest,
+            };
+            bearings.next(&Poll::for_test(at(9), vec![(named.clone(), ready)]), at(9))
+        };
+        for position in [Some(5), None] {
+            assert_eq!(decide(position, None, None, false).unwrap(), Next::Unconfirmed(at(9)));
+            assert_eq!(decide(position, None, None, true).unwrap(), Next::Idle(at(9)));
+            // That the first change of an earlier plan is gone is no other history before that either.
+            assert_eq!(
+                decide(position, Some(&first), None, false).unwrap(),
+                Next::Unconfirmed(at(9))
+            );
+            assert!(decide(position, Some(&first), None, true).is_err());
+        }
+        // What is there is read, and the read asks for both ends itself.
+        assert_eq!(
+            decide(Some(5), None, Some(7), false).unwrap(),
+            Next::Range { from: lsn(5).next() }
+        );
+        assert_eq!(decide(Some(9), None, Some(7), false).unwrap(), Next::Nothing);
+    }
+
+    #[test]
     fn what_is_found_first_has_to_be_what_an_earlier_plan_found() {
         let of = |name: &str| SourceTable::for_test(&[(name, None)]);
         let first = FirstChange {

@@ -1,10 +1,10 @@
 //! How a table does, for those who look at it from outside: the status in the control table, and in the checkpoint why it stopped.
 
 use crate::board::{Look, Phase, Progress};
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, CheckpointReader, stopped_unopened};
 use crate::config::TableSettings;
 use crate::error::Classify as _;
-use crate::lsn::Lsn;
+use crate::lsn::{Lsn, Offset};
 use crate::report::Event;
 use crate::source::{Poll, TablePoll};
 use crate::verdict::{TableStatus, VerdictUpdate};
@@ -16,7 +16,7 @@ use super::{Purpose, Shared, StreamError};
 impl OpenTable {
     /// How the table does when it is at `position`. Before the source was asked, nobody can say that it is current.
     pub(super) fn status_at(&self, position: Lsn) -> TableStatus {
-        let position = self.quiet_up_to.map_or(position, |quiet| quiet.max(position));
+        let position = self.quiet_up_to.map_or(position, |quiet| quiet.lsn.max(position));
         match self.known_max {
             Some(max) if max <= position && self.stalled => TableStatus::CaptureStalled,
             Some(max) if max <= position => TableStatus::Current,
@@ -33,6 +33,7 @@ impl OpenTable {
         let look = Look {
             max: poll.max,
             position: self.position,
+            read_up_to: self.read_up_to(),
             caught_up: self.has_read_what_is_in(poll),
             oldest,
             stalled: self.stalled,
@@ -55,6 +56,12 @@ impl OpenTable {
             capture_instance: self.settings.capture_instance.clone(),
             message,
         });
+    }
+
+    /// The last commit up to which nothing of the table is missing in bronze, as far as is seen.
+    fn read_up_to(&self) -> Option<Offset> {
+        let further = self.position.into_iter().chain(self.quiet_up_to);
+        further.max_by_key(|offset| offset.lsn)
     }
 
     /// Whether no change of this table is seen after its position.
@@ -120,8 +127,23 @@ pub(super) async fn keep_why(shared: &Shared, checkpoint: &Checkpoint, error: &S
     .await;
 }
 
-/// Has the control table say that a table stopped which could not be opened again.
-pub(super) async fn tell_failed(shared: &Shared, settings: &TableSettings) {
+/// Has the checkpoint and the control table say that a table stopped which could not be opened. Nothing where it never had a
+/// checkpoint, or another process has it: how it does is for that one to say.
+pub(super) async fn tell_unopened(shared: &Shared, settings: &TableSettings, error: &StreamError) {
+    if shared.purpose != Purpose::Follow || matches!(error, StreamError::TakenOver { .. }) {
+        return;
+    }
+    let place = settings.checkpoint.display().to_string();
+    let hosts = shared.hosts.as_ref().map(|hosts| hosts.lease.hosts().to_path_buf());
+    let (words, kind) = (error.told(), error.kind());
+    let told = blocking(move || {
+        let reader = CheckpointReader::new(&place)?.with_hosts(hosts.as_deref());
+        stopped_unopened(&reader, words, kind)
+    });
+    // The error that stopped the table is the one to report.
+    if !matches!(told.await, Ok(true)) {
+        return;
+    }
     let update = VerdictUpdate {
         table_name: settings.target.display().to_string(),
         end: None,
@@ -129,7 +151,6 @@ pub(super) async fn tell_failed(shared: &Shared, settings: &TableSettings) {
         granularity: settings.granularity,
         open_quarantined: None,
     };
-    // The error that stopped the table is the one to report.
     if let Ok(verdicts) = shared.verdicts_of(settings) {
         let (_, _) = tokio::join!(verdicts.advance(update), verdicts.flush());
     }

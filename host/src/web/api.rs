@@ -1,7 +1,6 @@
 //! What the page asks for, as JSON (docs/reference/monitoring.md).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Query, State};
@@ -12,9 +11,10 @@ use crate::identity::CaptureInstance;
 use crate::lsn::UtcMicros;
 use crate::process;
 
-use super::Shown;
+use super::{Slot, Starting};
 
-pub(super) async fn status(State(shown): State<Arc<Shown>>) -> Json<Value> {
+pub(super) async fn status(State(shown): State<Slot>) -> Result<Json<Value>, Starting> {
+    let shown = shown.get()?;
     let tables = shown.board.tables();
     let source = shown.board.source();
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -26,7 +26,7 @@ pub(super) async fn status(State(shown): State<Arc<Shown>>) -> Json<Value> {
         (Some(_), true) => "stalled",
         (Some(_), false) => "running",
     };
-    Json(json!({
+    Ok(Json(json!({
         "version": env!("CARGO_PKG_VERSION"),
         "host": shown.host,
         "started_at": shown.board.started_at(),
@@ -53,13 +53,14 @@ pub(super) async fn status(State(shown): State<Arc<Shown>>) -> Json<Value> {
         "counts": counts,
         "states": TableState::ALL.map(TableState::as_str),
         "tables": tables,
-    }))
+    })))
 }
 
 pub(super) async fn history(
-    State(shown): State<Arc<Shown>>,
+    State(shown): State<Slot>,
     Query(query): Query<Vec<(String, String)>>,
-) -> Json<Value> {
+) -> Result<Json<Value>, Starting> {
+    let shown = shown.get()?;
     let names: Vec<String> = query
         .into_iter()
         .filter(|(key, _)| key == "table")
@@ -80,5 +81,7 @@ pub(super) async fn history(
             all.insert(name, series(points));
         }
     }
-    Json(json!({"step_seconds": STEP.as_secs(), "ends_at": UtcMicros::now(), "series": all}))
+    Ok(Json(
+        json!({"step_seconds": STEP.as_secs(), "ends_at": UtcMicros::now(), "series": all}),
+    ))
 }

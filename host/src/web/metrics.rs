@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -16,13 +15,14 @@ use crate::board::{Phase, State as TableState, TableNow};
 use crate::lsn::UtcMicros;
 use crate::process;
 
-use super::Shown;
+use super::{Slot, Starting};
 
-pub(super) async fn metrics(State(shown): State<Arc<Shown>>) -> Response {
+pub(super) async fn metrics(State(shown): State<Slot>) -> Result<Response, Starting> {
+    shown.get()?;
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Metrics(shown)));
     let mut text = String::new();
-    match prometheus_client::encoding::text::encode(&mut text, &registry) {
+    Ok(match prometheus_client::encoding::text::encode(&mut text, &registry) {
         Ok(()) => {
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             ([(header::CONTENT_TYPE, kind)], text).into_response()
@@ -32,11 +32,11 @@ pub(super) async fn metrics(State(shown): State<Arc<Shown>>) -> Response {
             format!("cannot write metrics: {error}\n"),
         )
             .into_response(),
-    }
+    })
 }
 
 /// The numbers as they are when they are asked for.
-struct Metrics(Arc<Shown>);
+struct Metrics(Slot);
 
 impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -106,7 +106,9 @@ const OF_TABLES: [(&str, &str, MetricType, OfTable); 9] = [
 
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let shown = &self.0;
+        let Ok(shown) = self.0.get() else {
+            return Ok(());
+        };
         let tables = shown.board.tables();
         let source = shown.board.source();
         {

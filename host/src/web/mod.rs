@@ -9,7 +9,7 @@ mod api;
 mod metrics;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::extract::State;
@@ -100,6 +100,34 @@ impl Shown {
     }
 }
 
+/// What is shown, once there is something. Clones share it.
+#[derive(Clone, Default)]
+pub struct Slot(Arc<OnceLock<Shown>>);
+
+impl Slot {
+    /// From now on, this is shown.
+    pub fn fill(&self, shown: Shown) {
+        let _ = self.0.set(shown);
+    }
+
+    fn get(&self) -> Result<&Shown, Starting> {
+        self.0.get().ok_or(Starting)
+    }
+}
+
+/// The tables are not known yet.
+struct Starting;
+
+impl IntoResponse for Starting {
+    fn into_response(self) -> Response {
+        (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "starting: the source is asked which tables there are\n",
+        )
+            .into_response()
+    }
+}
+
 impl Listening {
     /// Takes the address. Port 0 takes a free one.
     pub async fn on(address: SocketAddr, token: Option<&Secret>) -> Result<Listening, WebError> {
@@ -124,9 +152,9 @@ impl Listening {
         self.address
     }
 
-    /// Answers until `stop`.
-    pub async fn serve(self, shown: Shown, stop: CancellationToken) {
-        let routes = router(Arc::new(shown), self.access);
+    /// Answers until `stop`: that it is not ready, as long as the slot is empty.
+    pub async fn serve(self, shown: Slot, stop: CancellationToken) {
+        let routes = router(shown, self.access);
         let served = axum::serve(self.listener, routes).with_graceful_shutdown(stop.cancelled_owned());
         if let Err(error) = served.await {
             tracing::warn!(%error, "the status page is not served any more");
@@ -134,7 +162,7 @@ impl Listening {
     }
 }
 
-fn router(shown: Arc<Shown>, access: Access) -> Router {
+fn router(shown: Slot, access: Access) -> Router {
     let access = Arc::new(access);
     let guarded = Router::new()
         .route("/", get(|| async { Html(INDEX) }))
@@ -146,7 +174,7 @@ fn router(shown: Arc<Shown>, access: Access) -> Router {
         .route("/api/history", get(api::history))
         .route("/metrics", get(metrics::metrics))
         .layer(from_fn_with_state(Arc::clone(&access), access::guard))
-        .with_state(Arc::clone(&shown));
+        .with_state(shown.clone());
     let sign_in = Router::new()
         .route("/login", get(access::login).post(access::sign_in))
         .route("/logout", post(access::sign_out))
@@ -162,18 +190,19 @@ fn router(shown: Arc<Shown>, access: Access) -> Router {
 }
 
 /// Whether every table was opened, or failed, and the source has answered: from then on the page says how each does.
-async fn ready(State(shown): State<Arc<Shown>>) -> Response {
+async fn ready(State(shown): State<Slot>) -> Result<Response, Starting> {
+    let shown = shown.get()?;
     let tables = shown.board.tables();
     let starting = shown.board.unsettled();
     let answered = shown.board.source().polled_at.is_some();
-    match (starting, answered) {
+    Ok(match (starting, answered) {
         (0, true) => "ready\n".into_response(),
         (0, false) => (StatusCode::SERVICE_UNAVAILABLE, "the source has not answered yet\n").into_response(),
         (starting, _) => {
             let text = format!("{starting} of {} tables are not open yet\n", tables.len());
             (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
         }
-    }
+    })
 }
 
 fn text(kind: &'static str, body: &'static str) -> Response {

@@ -44,8 +44,17 @@ pub(crate) fn measure(command: &mut Command, rows: u64) -> Result<Cost> {
 
 /// CPU seconds, user and system, of the children that have ended.
 fn children_cpu() -> f64 {
-    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // Fields 16 and 17, counted after the name in parentheses; in clock ticks of 1/100 s.
+    cpu_of("self", 13)
+}
+
+/// CPU seconds, user and system, of a process that runs.
+pub(crate) fn process_cpu(pid: u32) -> f64 {
+    cpu_of(&pid.to_string(), 11)
+}
+
+/// The sum of two fields of `/proc/PID/stat`, counted after the name in parentheses; in clock ticks of 1/100 s.
+fn cpu_of(pid: &str, first: usize) -> f64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let ticks = |index: usize| {
         fields
@@ -53,7 +62,7 @@ fn children_cpu() -> f64 {
             .and_then(|field| field.parse::<f64>().ok())
             .unwrap_or(0.0)
     };
-    (ticks(13) + ticks(14)) / 100.0
+    (ticks(first) + ticks(first + 1)) / 100.0
 }
 
 /// CPU seconds of this thread, user and system. The kernel counts them up to its last look at the thread, a few

@@ -88,28 +88,9 @@ pub(crate) fn sluice(project: &Path, server: &Server, table: &Table, variant: Va
     std::fs::write(
         &config,
         format!(
-            r#"
-[source]
-server = "127.0.0.1,{}"
-database = "{DATABASE}"
-user = "sa"
-password = {{ file = "password" }}
-server_certificate = "{}"
-{}
-[defaults]
-target = "lake/bronze/{{ci}}"
-app_id = "{{ci}}-v1"
-checkpoint = "lake/checkpoints/{{ci}}"
-facts_table = "lake/ops/facts"
-control_table = "lake/ops/control"
-max_commits_per_batch = 1000000
-
-[[table]]
-capture_instance = "dbo_{}"
-{}"#,
-            server.port,
-            server.certificate.display(),
+            "{}{}max_commits_per_batch = 1000000\n\n[[table]]\ncapture_instance = \"dbo_{}\"\n{}",
             variant.settings(&cache),
+            source_and_places(server, DATABASE),
             table.name,
             variant.table(),
         ),
@@ -117,4 +98,27 @@ capture_instance = "dbo_{}"
     let mut command = Command::new(std::env::current_exe()?.with_file_name("sluice"));
     command.args(["run", "--once", "--json", "-c"]).arg(config);
     Ok(command)
+}
+
+/// `[source]`, and where `[defaults]` has everything go; more defaults may follow. The password is in a file beside.
+pub(crate) fn source_and_places(server: &Server, database: &str) -> String {
+    format!(
+        r#"
+[source]
+server = "127.0.0.1,{}"
+database = "{database}"
+user = "sa"
+password = {{ file = "password" }}
+server_certificate = "{}"
+
+[defaults]
+target = "lake/bronze/{{ci}}"
+app_id = "{{ci}}-v1"
+checkpoint = "lake/checkpoints/{{ci}}"
+facts_table = "lake/ops/facts"
+control_table = "lake/ops/control"
+"#,
+        server.port,
+        server.certificate.display()
+    )
 }

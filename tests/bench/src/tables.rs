@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use crate::measure::report;
+use crate::measure::{process_cpu, report};
+use crate::project::source_and_places;
 use crate::say;
 use crate::server::{PASSWORD, Server, connect};
 
@@ -279,27 +280,8 @@ impl Project {
         let dir = tempfile::tempdir()?;
         let config = dir.path().join("sluice.toml");
         std::fs::write(dir.path().join("password"), PASSWORD)?;
-        let mut text = format!(
-            r#"
-[source]
-server = "127.0.0.1,{}"
-database = "{SHOP}"
-user = "sa"
-password = {{ file = "password" }}
-server_certificate = "{}"
-
-[defaults]
-target = "lake/bronze/{{ci}}"
-app_id = "{{ci}}-v1"
-checkpoint = "lake/checkpoints/{{ci}}"
-facts_table = "lake/ops/facts"
-control_table = "lake/ops/control"
-granularity = "minute"
-trigger = "{trigger}"
-"#,
-            server.port,
-            server.certificate.display()
-        );
+        let mut text = source_and_places(server, SHOP);
+        let _ = write!(text, "granularity = \"minute\"\ntrigger = \"{trigger}\"\n");
         let large = (backlog > 0).then(|| "dbo_large".to_owned());
         for table in (1..=tables).map(name).chain(large) {
             let _ = write!(text, "\n[[table]]\ncapture_instance = \"{table}\"\n");
@@ -418,7 +400,7 @@ impl Mark {
         let (requests, statements) = sent(log)?;
         Ok(Mark {
             at: Instant::now(),
-            cpu: cpu(child)?,
+            cpu: process_cpu(child.id()),
             requests,
             statements,
         })
@@ -448,18 +430,6 @@ fn sent(log: &Path) -> Result<(usize, usize)> {
         }
     }
     Ok((requests, statements))
-}
-
-fn cpu(child: &Child) -> Result<f64> {
-    let text = std::fs::read_to_string(format!("/proc/{}/stat", child.id()))?;
-    let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks = |index: usize| {
-        fields
-            .get(index)
-            .and_then(|field| field.parse::<f64>().ok())
-            .unwrap_or(0.0)
-    };
-    Ok((ticks(11) + ticks(12)) / 100.0)
 }
 
 fn memory_mib(child: &Child, field: &str) -> Result<f64> {

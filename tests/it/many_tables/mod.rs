@@ -60,6 +60,42 @@ async fn a_table_that_fails_is_started_again_alone() {
     );
 }
 
+/// Who looks later, without the process, is told the same: which, why, and by the exit code of what kind.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_could_not_be_opened_is_told_by_the_status_until_it_runs_again() {
+    let server = sales(&["a", "b"]).await;
+    let project = Project::new(&server, "sales").table("dbo_a", "").table("dbo_b", "");
+    project.once().ok();
+    for revoked in ["[cdc].[dbo_b_CT]", "[dbo].[b]"] {
+        server
+            .exec("sales", &format!("REVOKE SELECT ON {revoked} FROM [reader]"))
+            .await;
+        assert_eq!(project.once().code, 2);
+        let status = project.run("status", &["--json"]);
+        assert_eq!(status.code, 2, "{status:?}");
+        let told = status.of_type("status");
+        assert!(
+            told[0]["stopped"].is_null() && told[0]["status"] == "current",
+            "{told:#?}"
+        );
+        assert_eq!(
+            (&told[1]["status"], &told[1]["stopped_kind"]),
+            (&"failed".into(), &"config".into())
+        );
+        assert!(
+            told[1]["stopped"].as_str().unwrap().contains("GRANT SELECT"),
+            "{told:#?}"
+        );
+        server.grant("sales", "b").await;
+        project.once().ok();
+        let status = project.run("status", &["--json"]).ok().of_type("status");
+        assert!(
+            status[1]["stopped"].is_null() && status[1]["status"] == "current",
+            "{status:#?}"
+        );
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn with_fail_fast_the_first_failure_ends_the_run() {
     let (_server, project) = with_one_that_is_not_granted().await;

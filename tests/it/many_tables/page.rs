@@ -9,7 +9,7 @@ use serde_json::Value;
 use sluice::board::Board;
 use sluice::config::Settings;
 use sluice::scheduler::Scheduler;
-use sluice::web::{Listening, Shown};
+use sluice::web::{Listening, Shown, Slot};
 use tokio_util::sync::CancellationToken;
 
 use crate::harness::{Project, Running, Server, sales, wait_for};
@@ -257,8 +257,17 @@ async fn a_thousand_tables_are_shown_in_pages() {
         .await
         .expect("free");
     let (address, stop) = (page.address().to_string(), CancellationToken::new());
-    let served = tokio::spawn(page.serve(shown, stop.clone()));
+    let slot = Slot::default();
+    let served = tokio::spawn(page.serve(slot.clone(), stop.clone()));
     let (asked, place) = (address.clone(), address.clone());
+    let early = tokio::task::spawn_blocking(move || (get(&asked, "/healthz").code, get(&asked, "/readyz").code));
+    assert_eq!(
+        early.await.expect("asked"),
+        (200, 503),
+        "alive, and not ready before the tables are known"
+    );
+    slot.fill(shown);
+    let asked = address.clone();
     let ready = tokio::task::spawn_blocking(move || get(&asked, "/readyz"))
         .await
         .expect("asked");

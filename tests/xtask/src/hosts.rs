@@ -1,7 +1,8 @@
 //! `cargo xtask hosts`: two hosts on the same tables, killed and paused at random, for longer than a run of all tests plays it.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
+use crate::numbers::numbers;
 use crate::shell::{self, say};
 
 const USAGE: &str = "cargo xtask hosts [--minutes M] [--seed S]";
@@ -24,14 +25,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 /// The arguments, as the test takes them.
 fn environment(arguments: &[String]) -> Result<Vec<(&'static str, String)>> {
     let mut environment = vec![("SLUICE_HOSTS_SECONDS", (MINUTES * 60).to_string())];
-    for pair in arguments.chunks(2) {
-        let [name, text] = pair else {
-            bail!("{} needs a number: {USAGE}", pair[0])
-        };
-        let number: u64 = text
-            .parse()
-            .with_context(|| format!("{name} {text} is no number: {USAGE}"))?;
-        match name.as_str() {
+    for (name, number) in numbers(arguments, USAGE)? {
+        match name {
             "--minutes" => environment[0].1 = (number * 60).to_string(),
             "--seed" => environment.push(("SLUICE_SEED", number.to_string())),
             other => bail!("unknown argument {other:?}: {USAGE}"),

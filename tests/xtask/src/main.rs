@@ -4,6 +4,7 @@
 mod fuzz;
 mod hosts;
 mod mssql;
+mod numbers;
 mod reader_schedules;
 mod schedules;
 mod setup;

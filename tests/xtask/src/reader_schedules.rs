@@ -1,7 +1,8 @@
 //! `cargo xtask reader-schedules`: the seeded schedules of the reader, for longer than a run of all tests plays them.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
+use crate::numbers::numbers;
 use crate::shell::{self, say};
 
 const USAGE: &str = "cargo xtask reader-schedules [--minutes M | --count N] [--first S] [--seed S]";
@@ -33,14 +34,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 /// The arguments, as the test takes them.
 fn environment(arguments: &[String]) -> Result<Vec<(&'static str, String)>> {
     let mut environment = Vec::new();
-    for pair in arguments.chunks(2) {
-        let [name, text] = pair else {
-            bail!("{} needs a number: {USAGE}", pair[0])
-        };
-        let number: u64 = text
-            .parse()
-            .with_context(|| format!("{name} {text} is no number: {USAGE}"))?;
-        let (variable, value) = match name.as_str() {
+    for (name, number) in numbers(arguments, USAGE)? {
+        let (variable, value) = match name {
             "--minutes" => ("SLUICE_CPU_SECONDS", number * 60),
             "--count" => ("SLUICE_SCHEDULES", number),
             "--first" => ("SLUICE_FIRST_SEED", number),

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+use tokio::signal::unix::{SignalKind, signal};
+
 use console::{Style, Term, measure_text_width, truncate_str};
 
 use crate::checkpoint::CheckpointReader;
@@ -26,6 +28,9 @@ const SHORT_HOURS: f64 = 12.0;
 
 pub(super) async fn watch(settings: &Settings) -> Result<(), Failure> {
     let term = Term::stdout();
+    // From here on, so that none is missed while tables are looked at.
+    let mut interrupt = signal(SignalKind::interrupt())
+        .map_err(|error| Failure::new(ErrorKind::Internal, format!("cannot listen for signals: {error}")))?;
     let mut before: Option<(Instant, BTreeMap<CaptureInstance, BatchId>)> = None;
     loop {
         let began = Instant::now();
@@ -55,7 +60,7 @@ pub(super) async fn watch(settings: &Settings) -> Result<(), Failure> {
         let pause = EVERY.max(began.elapsed() * TIMES);
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            _ = tokio::signal::ctrl_c() => return Ok(()),
+            _ = interrupt.recv() => return Ok(()),
         }
     }
 }

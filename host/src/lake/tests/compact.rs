@@ -1,8 +1,9 @@
 //! Many small files made one.
 
 use super::*;
-use crate::lake::compact::everything;
-use crate::lake::{Compaction, Looked, active_files};
+use crate::lake::compact::{Rewrite, everything, small_files};
+use crate::lake::staging::add_action;
+use crate::lake::{Compaction, Looked, Proposal, active_files};
 
 /// As readers see them, with their batches, in order.
 async fn all_rows(folder: &Path) -> Vec<(i32, Option<i32>)> {
@@ -19,6 +20,10 @@ async fn all_rows(folder: &Path) -> Vec<(i32, Option<i32>)> {
     }
     rows.sort_unstable();
     rows
+}
+
+fn too_few(old: usize, young: usize) -> Looked {
+    Looked::TooFew { old, young }
 }
 
 /// How many files were made one.
@@ -44,7 +49,7 @@ async fn rows_stay_what_they_are_and_so_does_what_is_recorded() {
     assert_eq!(all_rows(folder.path()).await, before);
     let [file] = <[_; 1]>::try_from(active_files(&log_of(folder.path()).await).await.unwrap()).unwrap();
     assert_eq!(file.rows, Some(12));
-    assert_eq!(table.compact(everything()).await.unwrap(), Looked::TooFew(1));
+    assert_eq!(table.compact(everything()).await.unwrap(), too_few(1, 0));
     // The stream goes on, and what it wrote is known.
     assert_eq!(table.last_batch().await.unwrap(), Some(BatchId(5)));
     assert!(matches!(
@@ -69,12 +74,12 @@ async fn only_files_that_are_small_enough_and_old_enough_go() {
         older_than: std::time::Duration::from_secs(3600),
         ..everything()
     };
-    assert_eq!(table.compact(young).await.unwrap(), Looked::TooFew(0));
+    assert_eq!(table.compact(young).await.unwrap(), too_few(0, 4));
     let few = Compaction {
         at_least: 5,
         ..everything()
     };
-    assert_eq!(table.compact(few).await.unwrap(), Looked::TooFew(4));
+    assert_eq!(table.compact(few).await.unwrap(), too_few(4, 0));
     let small = Compaction {
         smaller_than: 16 << 10,
         ..everything()
@@ -137,4 +142,40 @@ async fn of_two_that_make_the_same_files_one_the_later_does_nothing() {
     assert_eq!(ids(folder.path()).await, [0, 1, 2, 3]);
     // Four that were made one, that one, and none of those who came late.
     assert_eq!(parquet_files(folder.path()), 5);
+}
+
+/// Another writer deletes rows of a file that is about to be removed: the file is another one then, under the same path.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_whose_rows_are_deleted_in_part_meanwhile_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = open(folder.path(), id_and_note("s")).await.unwrap();
+    for n in 0..3 {
+        append(&table, n, &[n as i32]).await;
+    }
+    let mut log = log_of(folder.path()).await;
+    let small = small_files(&log, everything()).await.unwrap();
+    let file = add_action("part-to-be.parquet".to_owned(), 1, "{}".to_owned());
+    let mut rewrite = Rewrite {
+        small: &small,
+        file: &file,
+        up_to: 1,
+    };
+    assert!(matches!(rewrite.propose(&mut log).await.unwrap(), Proposal::Commit(_)));
+    let path = &small.removes[1].path;
+    let entry = [
+        json!({"protocol": {"minReaderVersion": 3, "minWriterVersion": 7,
+            "readerFeatures": ["timestampNtz", "deletionVectors"], "writerFeatures": ["timestampNtz", "deletionVectors"]}}),
+        json!({"remove": {"path": path, "dataChange": true, "deletionTimestamp": 1}}),
+        json!({"add": {"path": path, "partitionValues": {}, "size": 1000, "modificationTime": 1, "dataChange": true,
+            "deletionVector": {"storageType": "i", "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L",
+                               "sizeInBytes": 40, "cardinality": 1}}}),
+    ];
+    let entry: Vec<String> = entry.iter().map(Value::to_string).collect();
+    let next = format!("_delta_log/{:020}.json", log.version() + 1);
+    std::fs::write(folder.path().join(next), entry.join("\n")).unwrap();
+    log.refresh().await.unwrap();
+    assert!(matches!(
+        rewrite.propose(&mut log).await.unwrap(),
+        Proposal::Settled(())
+    ));
 }
