@@ -431,9 +431,17 @@ fn same_json(a: &PlannedBatch, b: &PlannedBatch) -> bool {
     }
 }
 
-/// Writes why a stream stopped that could not be opened, where it has a checkpoint and nobody runs it now. Whether that is so.
-pub fn stopped_unopened(reader: &CheckpointReader, error: String, kind: ErrorKind) -> Result<bool, CheckpointError> {
-    let is_ours_to_say = reader.identity()?.is_some() && !reader.is_running()?;
+/// Writes why a stream stopped that could not be opened, where it has a checkpoint and nobody else runs it now. Whether that is
+/// so. `own` is the lease of this process, under which it may have had the stream until now.
+pub fn stopped_unopened(
+    reader: &CheckpointReader,
+    own: Option<&str>,
+    error: String,
+    kind: ErrorKind,
+) -> Result<bool, CheckpointError> {
+    let owner = reader.owner()?;
+    let was_own = own.is_some() && owner.and_then(|owner| owner.lease).as_deref() == own;
+    let is_ours_to_say = reader.identity()?.is_some() && (was_own || !reader.is_running()?);
     if is_ours_to_say {
         keep_stop(reader.root(), error, kind);
     }

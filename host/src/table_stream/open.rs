@@ -11,7 +11,6 @@ use crate::checkpoint::{
     StreamIdentity, expect_whole, reconcile,
 };
 use crate::config::TableSettings;
-use crate::error::{Classify as _, ErrorKind};
 use crate::facts::{FactsEntry, FactsKey, RecordedFacts};
 use crate::failpoint::{self, planted};
 use crate::identity::{BatchId, CaptureInstance};
@@ -34,7 +33,7 @@ use super::publish::{Committed, Publisher};
 use super::quarantine::Quarantine;
 use super::quarantine_kept::by_record_or_bronze;
 use super::reload::PluginRefused;
-use super::{Shared, StreamError, lost_plan, millis, status, takeover};
+use super::{Shared, StreamError, lost_plan, millis, takeover};
 
 /// A table that is ready to stream.
 pub(super) struct OpenTable {
@@ -147,14 +146,7 @@ impl OpenTable {
         let taken = checkpoint.clone();
         match OpenTable::of(shared, settings, (shape, table), chain, checkpoint).await {
             Ok(table) => Ok(table),
-            Err(error) => {
-                let error = takeover::told(&taken, error).await;
-                // Others are tried again.
-                if error.kind() != ErrorKind::Retryable {
-                    status::keep_why(shared, &taken, &error).await;
-                }
-                Err(error)
-            }
+            Err(error) => Err(takeover::told(&taken, error).await),
         }
     }
 

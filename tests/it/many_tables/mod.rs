@@ -63,8 +63,14 @@ async fn a_table_that_fails_is_started_again_alone() {
 /// Who looks later, without the process, is told the same: which, why, and by the exit code of what kind.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_that_could_not_be_opened_is_told_by_the_status_until_it_runs_again() {
+    told_until_it_runs_again("").await;
+    told_until_it_runs_again("[ownership]\nmode = \"lease\"\nlease = \"4s\"\nhosts = \"hosts\"\n\n").await;
+}
+
+async fn told_until_it_runs_again(ownership: &str) {
     let server = sales(&["a", "b"]).await;
-    let project = Project::new(&server, "sales").table("dbo_a", "").table("dbo_b", "");
+    let mut project = Project::new(&server, "sales").table("dbo_a", "").table("dbo_b", "");
+    project.edit("[defaults]", &format!("{ownership}[defaults]"));
     project.once().ok();
     for revoked in ["[cdc].[dbo_b_CT]", "[dbo].[b]"] {
         server
@@ -94,6 +100,19 @@ async fn a_table_that_could_not_be_opened_is_told_by_the_status_until_it_runs_ag
             "{status:#?}"
         );
     }
+    // In a process that runs, and has the other table all the while.
+    server
+        .exec("sales", "REVOKE SELECT ON [cdc].[dbo_b_CT] FROM [reader]")
+        .await;
+    let mut run = Running::start(&project, &[]);
+    run.until_type("failed");
+    let told = project.run("status", &["--json"]).of_type("status");
+    assert!(
+        told[1]["stopped"].as_str().unwrap().contains("GRANT SELECT"),
+        "{told:#?}"
+    );
+    run.terminate();
+    assert_eq!(run.code(), Some(2));
 }
 
 #[tokio::test(flavor = "multi_thread")]
