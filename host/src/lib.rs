@@ -30,6 +30,7 @@ pub mod scheduler;
 mod sha256;
 pub mod shape;
 pub mod source;
+pub mod storage;
 pub mod table_stream;
 pub mod transform;
 pub mod verdict;

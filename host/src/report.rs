@@ -2,13 +2,13 @@
 //! them from [`crate::fanout::Streams::events`]. `docs/reference/json.md` documents the JSON form.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use serde::Serialize;
 
 use crate::error::ErrorKind;
 use crate::identity::{AppId, BatchId, CaptureInstance};
 use crate::lsn::{Lsn, Offset, UtcMicros};
+use crate::storage::Place;
 
 /// Something that happened to a table.
 #[derive(Debug, Clone, Serialize)]
@@ -19,7 +19,7 @@ pub enum Event {
         /// The table.
         capture_instance: CaptureInstance,
         /// Its bronze table.
-        target: PathBuf,
+        target: Place,
         /// Its id in Delta's log.
         app_id: AppId,
         /// The last commit that is in bronze.
@@ -126,7 +126,7 @@ pub struct TableSummary {
     /// The table.
     pub capture_instance: CaptureInstance,
     /// Its bronze table.
-    pub target: PathBuf,
+    pub target: Place,
     /// Rows written to bronze.
     pub rows: u64,
     /// Rows with operation 2.
@@ -155,7 +155,7 @@ pub struct TableSummary {
 
 impl TableSummary {
     /// A summary of nothing yet.
-    pub fn new(capture_instance: CaptureInstance, target: PathBuf, transform: Vec<String>) -> TableSummary {
+    pub fn new(capture_instance: CaptureInstance, target: Place, transform: Vec<String>) -> TableSummary {
         TableSummary {
             capture_instance,
             target,

@@ -28,6 +28,7 @@ mod leases;
 mod loss;
 mod maintenance;
 mod many_tables;
+mod object_stores;
 mod output;
 mod ownership;
 mod permissions;

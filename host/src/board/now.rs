@@ -1,13 +1,12 @@
 //! What there is to say of a table, and of the source, at one moment.
 
-use std::path::PathBuf;
-
 use serde::Serialize;
 
 use super::pace::Phase;
 use crate::error::ErrorKind;
 use crate::identity::CaptureInstance;
 use crate::lsn::{Lsn, Offset, UtcMicros};
+use crate::storage::Place;
 
 /// What a table does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -74,7 +73,7 @@ pub struct TableNow {
     /// The table.
     pub capture_instance: CaptureInstance,
     /// Its bronze table.
-    pub target: PathBuf,
+    pub target: Place,
     /// Its group of `[weights]`.
     pub group: Option<String>,
     /// How much it gets of what all share.

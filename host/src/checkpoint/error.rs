@@ -1,11 +1,10 @@
 //! What can be wrong with a checkpoint, and what to do then.
 
-use std::path::PathBuf;
-
 use super::hosts::LeaseLost;
 use super::records::StreamIdentity;
 use crate::error::{Classify, ErrorKind};
 use crate::lake::LakeError;
+use crate::storage::Place;
 
 /// Why a checkpoint cannot be opened, read or written.
 #[derive(Debug, thiserror::Error)]
@@ -14,20 +13,20 @@ pub enum CheckpointError {
     #[error(transparent)]
     Place(#[from] LakeError),
     /// A file that is cut off, or is not what its name says.
-    #[error("{} is damaged ({reason}): {advice}", file.display())]
+    #[error("{} is damaged ({reason}): {advice}", file)]
     Damaged {
         /// The file.
-        file: PathBuf,
+        file: Place,
         /// What is wrong with it.
         reason: String,
         /// The way on.
         advice: &'static str,
     },
     /// A file of a newer sluice.
-    #[error("{} has format {found}, and this sluice knows up to {known}: upgrade sluice", file.display())]
+    #[error("{} has format {found}, and this sluice knows up to {known}: upgrade sluice", file)]
     NewerFormat {
         /// The file.
-        file: PathBuf,
+        file: Place,
         /// Its format.
         found: u32,
         /// The newest that this build knows.
@@ -45,6 +44,24 @@ pub enum CheckpointError {
         found: Box<StreamIdentity>,
         /// Who asked.
         wanted: Box<StreamIdentity>,
+    },
+    /// A checkpoint in a bucket, without a lease.
+    #[error(
+        "{place} is in a bucket, where there is no lock that keeps two processes apart: set [ownership] mode = \"lease\", and \
+         hosts to a folder for the leases, such as one in the same bucket"
+    )]
+    NoLock {
+        /// The checkpoint.
+        place: Place,
+    },
+    /// A repair of a checkpoint in a bucket.
+    #[error(
+        "{place} is in a bucket, and this sluice repairs checkpoints in folders only: stop what runs the table, copy the \
+         checkpoint to a folder, name that one in a configuration of its own, repair it there, and copy it back"
+    )]
+    NoRepair {
+        /// The checkpoint.
+        place: Place,
     },
     /// Another process runs the stream.
     #[error(
@@ -67,7 +84,7 @@ pub enum CheckpointError {
         /// The process.
         owner: String,
         /// The file of its lease.
-        file: PathBuf,
+        file: Place,
     },
     /// The stream was run under a lease that is not over, and this process has only the lock.
     #[error(
@@ -81,13 +98,14 @@ pub enum CheckpointError {
         /// The process.
         owner: String,
         /// The file of its lease.
-        file: PathBuf,
+        file: Place,
     },
     /// The owner's lease is in a folder that is not seen from here.
     #[error(
         "{place} was run by {owner}, whose lease {} is in a folder that is not seen from here, so nobody can say that this \
          process is gone: name that folder, as this machine sees it, in [ownership] hosts (mode = \"lease\"). if the folder \
-         is gone, make sure that the process is, and remove owner.json from the checkpoint", file.display()
+         is gone, make sure that the process is, and remove owner.json from the checkpoint",
+        file
     )]
     HostsUnseen {
         /// The checkpoint.
@@ -95,7 +113,7 @@ pub enum CheckpointError {
         /// The process.
         owner: String,
         /// The file of its lease, as that process sees it.
-        file: PathBuf,
+        file: String,
     },
     /// A process ran the stream under a lease that was ended, and it may wake up.
     #[error(
@@ -108,7 +126,7 @@ pub enum CheckpointError {
         /// The process.
         owner: String,
         /// The file of its lease.
-        file: PathBuf,
+        file: Place,
     },
     /// The stream was taken over from a process that may wake up, and its open batch is not settled.
     #[error(
@@ -122,7 +140,7 @@ pub enum CheckpointError {
         /// The process that may wake up.
         from: String,
         /// The file of its lease.
-        file: PathBuf,
+        file: Place,
     },
     /// `owner.json` names nobody, and there are processes that may run the stream.
     #[error(
@@ -131,7 +149,7 @@ pub enum CheckpointError {
     )]
     OwnerUnknown {
         /// `owner.json`.
-        file: PathBuf,
+        file: Place,
         /// The processes and the files of their leases.
         leases: String,
     },
@@ -157,7 +175,7 @@ pub enum CheckpointError {
     )]
     Conflict {
         /// The file.
-        file: PathBuf,
+        file: Place,
     },
     /// Bytes that do not have the hash that they are known by.
     #[error("component {sha256} of {place} does not have that hash: restore the file, or plan the batch anew")]
@@ -188,6 +206,7 @@ impl Classify for CheckpointError {
     fn kind(&self) -> ErrorKind {
         match self {
             CheckpointError::Place(error) => error.kind(),
+            CheckpointError::NoLock { .. } | CheckpointError::NoRepair { .. } => ErrorKind::Config,
             _ => ErrorKind::State,
         }
     }

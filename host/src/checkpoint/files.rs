@@ -1,4 +1,5 @@
-//! The files of a checkpoint folder by name, written whole and read with care.
+//! The files of a checkpoint by name, written whole and read with care: in a folder, or as objects of a bucket. All of it
+//! blocks.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
@@ -14,6 +15,7 @@ use crate::failpoint::faults;
 use crate::identity::BatchId;
 use crate::lake::LakeError;
 use crate::lake::durable::{self, Published};
+use crate::storage::{ObjectPlace, Place, Version};
 
 pub const STREAM: &str = "stream.json";
 pub const OWNER: &str = "owner.json";
@@ -32,6 +34,7 @@ pub const ADVICE_OTHERS: &str = "it belongs to another stream or another time: `
                                  the checkpoint from a backup";
 pub const ADVICE_FOLDER: &str = "mount what it leads to, or put the folder back from a backup. where there is none, move away what \
                                  is in its place: `sluice doctor --repair` writes again what bronze and facts tell";
+pub const ADVICE_COMPONENT: &str = "an open batch may need it: restore it from a backup";
 pub const ADVICE_LOCK: &str = "it is what keeps two processes apart: make sure that no process runs the stream, and remove it \
                                then";
 pub const ADVICE_TURNS: &str = "it only orders the turns of processes of one machine: move it away";
@@ -45,16 +48,29 @@ struct Format {
 }
 
 /// Reads a file; `None` when there is none.
-pub fn read_json<T: DeserializeOwned>(file: &Path, advice: &'static str) -> Result<Option<T>, CheckpointError> {
+pub fn read_json<T: DeserializeOwned>(file: &Place, advice: &'static str) -> Result<Option<T>, CheckpointError> {
     let bytes = read_bytes(file, advice)?;
     bytes.map(|bytes| parse_json(file, &bytes, advice)).transpose()
 }
 
 /// Reads what a file holds; `None` when there is none.
-pub fn read_bytes(file: &Path, advice: &'static str) -> Result<Option<Vec<u8>>, CheckpointError> {
+pub fn read_bytes(file: &Place, advice: &'static str) -> Result<Option<Vec<u8>>, CheckpointError> {
+    match file.split() {
+        Ok(path) => read_path(path, advice),
+        Err(object) => Ok(read_object(object)?.map(|(content, _)| content)),
+    }
+}
+
+/// Reads what an object holds, and which content that is; `None` when there is none.
+pub fn read_object(object: &ObjectPlace) -> Result<Option<(Vec<u8>, Version)>, CheckpointError> {
+    let read = object.read().map_err(|error| LakeError::store("read", object, error))?;
+    Ok(read.map(|(content, version)| (content.into(), version)))
+}
+
+fn read_path(file: &Path, advice: &'static str) -> Result<Option<Vec<u8>>, CheckpointError> {
     // A folder cannot be read, and a pipe has no end.
     match std::fs::metadata(file) {
-        Ok(found) if !found.is_file() => return Err(damaged(file, NO_FILE.to_owned(), advice)),
+        Ok(found) if !found.is_file() => return Err(damaged(&file.into(), NO_FILE.to_owned(), advice)),
         Ok(_) => {}
         Err(error) => return no_file(file, error, advice).map(|()| None),
     }
@@ -72,7 +88,11 @@ fn no_file(file: &Path, error: std::io::Error, advice: &'static str) -> Result<(
     if error.kind() != ErrorKind::PermissionDenied {
         if std::fs::symlink_metadata(file).is_ok_and(|found| found.is_symlink()) {
             // To nothing, or around in a circle.
-            return Err(damaged(file, "it is a link that leads nowhere".to_owned(), advice));
+            return Err(damaged(
+                &file.into(),
+                "it is a link that leads nowhere".to_owned(),
+                advice,
+            ));
         }
         if let Some(place) = file.parent().and_then(in_the_way) {
             return Err(no_folder(place));
@@ -94,22 +114,26 @@ fn in_the_way(folder: &Path) -> Option<&Path> {
 }
 
 fn no_folder(place: &Path) -> CheckpointError {
-    damaged(place, "it is no folder".to_owned(), ADVICE_FOLDER)
+    damaged(&place.into(), "it is no folder".to_owned(), ADVICE_FOLDER)
 }
 
-/// A folder is there, or nothing is.
-pub fn expect_folder(folder: &Path) -> Result<(), CheckpointError> {
-    in_the_way(folder).map_or(Ok(()), |place| Err(no_folder(place)))
+/// A folder is there, or nothing is. In a bucket there are none.
+pub fn expect_folder(folder: &Place) -> Result<(), CheckpointError> {
+    let in_the_way = folder.as_local().and_then(in_the_way);
+    in_the_way.map_or(Ok(()), |place| Err(no_folder(place)))
 }
 
-/// The lock of a checkpoint, where it is what can be locked; `None` when there is none yet.
-pub fn lock_file(root: &Path) -> Result<Option<PathBuf>, CheckpointError> {
+/// The lock of a checkpoint, where it is what can be locked; `None` when there is none yet, and in a bucket.
+pub fn lock_file(root: &Place) -> Result<Option<PathBuf>, CheckpointError> {
+    let Some(root) = root.as_local() else {
+        return Ok(None);
+    };
     let file = root.join(LOCK);
     Ok(is_lock(&file, ADVICE_LOCK)?.then_some(file))
 }
 
 /// Who holds the lock, where it says so itself.
-pub fn lock_holder(root: &Path) -> Option<String> {
+pub fn lock_holder(root: &Place) -> Option<String> {
     let text = std::fs::read_to_string(lock_file(root).ok()??).ok()?;
     Some(text).filter(|text| !text.is_empty())
 }
@@ -117,7 +141,7 @@ pub fn lock_holder(root: &Path) -> Option<String> {
 fn is_lock(file: &Path, advice: &'static str) -> Result<bool, CheckpointError> {
     match std::fs::metadata(file) {
         Ok(found) if found.is_file() => Ok(true),
-        Ok(_) => Err(damaged(file, NO_FILE.to_owned(), advice)),
+        Ok(_) => Err(damaged(&file.into(), NO_FILE.to_owned(), advice)),
         Err(error) => no_file(file, error, advice).map(|()| false),
     }
 }
@@ -125,7 +149,7 @@ fn is_lock(file: &Path, advice: &'static str) -> Result<bool, CheckpointError> {
 /// How long a lock is left alone before it is tried again.
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
-/// Takes the lock of a folder, until it is dropped. `None` when another process holds it for all that time. `advice` is for
+/// Takes the lock of a folder of this machine, until it is dropped. `None` when another process holds it for all that time. `advice` is for
 /// something that cannot be locked.
 pub fn take_lock(folder: &Path, patience: Duration, advice: &'static str) -> Result<Option<File>, CheckpointError> {
     let path = folder.join(LOCK);
@@ -155,12 +179,12 @@ pub fn take_lock(folder: &Path, patience: Duration, advice: &'static str) -> Res
 }
 
 /// What a file that was read holds.
-pub fn parse_json<T: DeserializeOwned>(file: &Path, bytes: &[u8], advice: &'static str) -> Result<T, CheckpointError> {
+pub fn parse_json<T: DeserializeOwned>(file: &Place, bytes: &[u8], advice: &'static str) -> Result<T, CheckpointError> {
     if let Ok(Format { format }) = serde_json::from_slice(bytes)
         && format > FORMAT
     {
         return Err(CheckpointError::NewerFormat {
-            file: file.to_path_buf(),
+            file: file.clone(),
             found: format,
             known: FORMAT,
         });
@@ -179,12 +203,21 @@ pub fn parse_json<T: DeserializeOwned>(file: &Path, bytes: &[u8], advice: &'stat
 }
 
 /// Writes a new file; whether it was there already.
-pub fn publish_json<T: Serialize>(file: &Path, content: &T) -> Result<Published, CheckpointError> {
+pub fn publish_json<T: Serialize>(file: &Place, content: &T) -> Result<Published, CheckpointError> {
     publish_bytes(file, &to_json(file, content)?)
 }
 
 /// Writes a new file; whether it was there already.
-pub fn publish_bytes(file: &Path, content: &[u8]) -> Result<Published, CheckpointError> {
+pub fn publish_bytes(file: &Place, content: &[u8]) -> Result<Published, CheckpointError> {
+    let file = match file.split() {
+        Ok(path) => path,
+        Err(object) => {
+            let written = object
+                .create(content)
+                .map_err(|error| LakeError::store("write", object, error))?;
+            return Ok(if written { Published::Written } else { Published::Exists });
+        }
+    };
     let (path, content) = (file.to_path_buf(), content.to_vec());
     faults::put(Some(faults::CHECKPOINT_WRITE), move || {
         durable::publish_new(&path, &content)
@@ -193,29 +226,48 @@ pub fn publish_bytes(file: &Path, content: &[u8]) -> Result<Published, Checkpoin
 }
 
 /// Writes a file in place of an older one.
-pub fn replace_json<T: Serialize>(file: &Path, content: &T) -> Result<(), CheckpointError> {
+pub fn replace_json<T: Serialize>(file: &Place, content: &T) -> Result<(), CheckpointError> {
     let bytes = to_json(file, content)?;
+    let file = match file.split() {
+        Ok(path) => path,
+        Err(object) => {
+            let written = object.write(&bytes);
+            return written.map_err(|error| LakeError::store("write", object, error).into());
+        }
+    };
     faults::write(faults::CHECKPOINT_WRITE, || durable::replace(file, &bytes))
         .map_err(|error| LakeError::io("write", file, error).into())
 }
 
+/// Writes an object in place of the content that was read; `None`: where there was none. Whether it has `content` now: an answer
+/// that says that something else is there can be about an earlier request of ours, whose answer was lost.
+pub fn swap_object(object: &ObjectPlace, read: Option<&Version>, content: &[u8]) -> Result<bool, CheckpointError> {
+    let swapped = object
+        .swap(read, content)
+        .map_err(|error| LakeError::store("write", object, error))?;
+    Ok(swapped || read_object(object)?.is_some_and(|(there, _)| there == content))
+}
+
 /// The content of a file.
-pub fn to_json<T: Serialize>(file: &Path, content: &T) -> Result<Vec<u8>, CheckpointError> {
+pub fn to_json<T: Serialize>(file: &Place, content: &T) -> Result<Vec<u8>, CheckpointError> {
     serde_json::to_vec_pretty(content)
         .map_err(|error| LakeError::Internal(format!("{} cannot be written as JSON: {error}", file.display())).into())
 }
 
 /// An error about a damaged file.
-pub fn damaged(file: &Path, reason: String, advice: &'static str) -> CheckpointError {
+pub fn damaged(file: &Place, reason: String, advice: &'static str) -> CheckpointError {
     CheckpointError::Damaged {
-        file: file.to_path_buf(),
+        file: file.clone(),
         reason,
         advice,
     }
 }
 
-/// Makes a folder and those above it.
-pub fn create_folder(folder: &Path) -> Result<(), CheckpointError> {
+/// Makes a folder and those above it. In a bucket there are none.
+pub fn create_folder(folder: &Place) -> Result<(), CheckpointError> {
+    let Some(folder) = folder.as_local() else {
+        return Ok(());
+    };
     std::fs::create_dir_all(folder).map_err(|error| match in_the_way(folder) {
         Some(place) => no_folder(place),
         None => LakeError::io("create", folder, error).into(),
@@ -223,7 +275,14 @@ pub fn create_folder(folder: &Path) -> Result<(), CheckpointError> {
 }
 
 /// Removes a file that may be gone.
-pub fn remove(file: &Path) -> Result<(), CheckpointError> {
+pub fn remove(file: &Place) -> Result<(), CheckpointError> {
+    let file = match file.split() {
+        Ok(path) => path,
+        Err(object) => {
+            let removed = object.remove();
+            return removed.map_err(|error| LakeError::store("remove", object, error).into());
+        }
+    };
     match std::fs::remove_file(file) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(LakeError::io("remove", file, error).into()),
         _ => Ok(()),
@@ -231,12 +290,20 @@ pub fn remove(file: &Path) -> Result<(), CheckpointError> {
 }
 
 /// The names in a folder; none when there is no folder. Files that a crash left half-written have names of their own.
-pub fn names(folder: &Path) -> Result<Vec<String>, CheckpointError> {
+pub fn names(folder: &Place) -> Result<Vec<String>, CheckpointError> {
+    let place = folder;
+    let folder = match folder.split() {
+        Ok(path) => path,
+        Err(object) => {
+            let names = object.names();
+            return names.map_err(|error| LakeError::store("list", object, error).into());
+        }
+    };
     let failed = |error| CheckpointError::from(LakeError::io("list", folder, error));
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) => {
-            expect_folder(folder)?;
+            expect_folder(place)?;
             return match error.kind() {
                 ErrorKind::NotFound => Ok(Vec::new()),
                 _ => Err(failed(error)),
@@ -251,18 +318,18 @@ pub fn names(folder: &Path) -> Result<Vec<String>, CheckpointError> {
 }
 
 /// Name of a plan's file.
-pub fn plan_file(root: &Path, batch_id: BatchId, attempt: u32) -> PathBuf {
-    root.join(OFFSETS).join(format!("{batch_id}.a{attempt}.json"))
+pub fn plan_file(root: &Place, batch_id: BatchId, attempt: u32) -> Place {
+    root.join(OFFSETS).join(&format!("{batch_id}.a{attempt}.json"))
 }
 
 /// Name of a commit's file.
-pub fn commit_file(root: &Path, batch_id: BatchId) -> PathBuf {
-    root.join(COMMITS).join(format!("{batch_id}.json"))
+pub fn commit_file(root: &Place, batch_id: BatchId) -> Place {
+    root.join(COMMITS).join(&format!("{batch_id}.json"))
 }
 
 /// Name of a component's file.
-pub fn component_file(root: &Path, sha256: &str) -> PathBuf {
-    root.join(COMPONENTS).join(format!("{sha256}.wasm"))
+pub fn component_file(root: &Place, sha256: &str) -> Place {
+    root.join(COMPONENTS).join(&format!("{sha256}.wasm"))
 }
 
 /// Batch and attempt of a plan's file name.

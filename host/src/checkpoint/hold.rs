@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::files;
@@ -11,6 +10,7 @@ use super::reader::UNNAMED;
 use super::records::Owner;
 use super::{CheckpointError, CheckpointReader};
 use crate::identity::host_name;
+use crate::storage::Place;
 
 /// A reader that looks whether the stream runs holds the lock for an instant, a process that takes the stream over under a
 /// lease for a few writes.
@@ -21,7 +21,11 @@ pub(super) const LOCK_PATIENCE_LEASED: Duration = Duration::from_secs(2);
 /// repair, which claims nothing. A damaged `owner.json` is no obstacle by itself, because it may be what is repaired.
 pub(crate) fn lock_unowned(reader: &CheckpointReader) -> Result<File, CheckpointError> {
     files::create_folder(reader.root())?;
-    let mut lock = take_lock(reader, LOCK_PATIENCE)?;
+    let Some(mut lock) = take_lock(reader, LOCK_PATIENCE)? else {
+        return Err(CheckpointError::NoRepair {
+            place: reader.root().clone(),
+        });
+    };
     expect_unowned(reader)?;
     // For whoever finds the lock held. That it cannot be written is no reason to repair nothing.
     let _ = write!(lock, "process {} on host {}, a repair", std::process::id(), host_name());
@@ -59,7 +63,7 @@ fn expect_unowned(reader: &CheckpointReader) -> Result<(), CheckpointError> {
 pub(crate) fn may_still_wake(
     reader: &CheckpointReader,
     owner: &Owner,
-) -> Result<Option<(String, PathBuf)>, CheckpointError> {
+) -> Result<Option<(String, Place)>, CheckpointError> {
     for from in owner.unsettled.iter().filter(|from| from.may_wake) {
         let Some(before) = &from.owner else {
             let own = owner.lease.as_deref();
@@ -95,7 +99,7 @@ fn expect_no_leases(reader: &CheckpointReader) -> Result<(), CheckpointError> {
 }
 
 /// The error about leases one of which may be the one of an owner that nothing names.
-pub(crate) fn owner_unknown(reader: &CheckpointReader, hosts: &Path, leases: &[LeaseState]) -> CheckpointError {
+pub(crate) fn owner_unknown(reader: &CheckpointReader, hosts: &Place, leases: &[LeaseState]) -> CheckpointError {
     let words: Vec<String> = leases
         .iter()
         .filter_map(LeaseState::lease)
@@ -128,10 +132,13 @@ pub(super) fn expect_lease_over(reader: &CheckpointReader, owner: &Owner) -> Res
     }
 }
 
-/// The operating system's lock on the checkpoint, until it is dropped.
-pub(super) fn take_lock(reader: &CheckpointReader, patience: Duration) -> Result<File, CheckpointError> {
-    if let Some(lock) = files::take_lock(reader.root(), patience, files::ADVICE_LOCK)? {
-        return Ok(lock);
+/// The operating system's lock on the checkpoint, until it is dropped; `None` in a bucket, where there is none.
+pub(super) fn take_lock(reader: &CheckpointReader, patience: Duration) -> Result<Option<File>, CheckpointError> {
+    let Some(folder) = reader.root().as_local() else {
+        return Ok(None);
+    };
+    if let Some(lock) = files::take_lock(folder, patience, files::ADVICE_LOCK)? {
+        return Ok(Some(lock));
     }
     let owner = match (files::lock_holder(reader.root()), reader.owner()) {
         (Some(repair), _) => repair,

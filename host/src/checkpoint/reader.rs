@@ -1,13 +1,12 @@
 //! Reading a checkpoint, by the process that runs the stream or by one that only looks.
 
-use std::path::{Path, PathBuf};
-
 use super::CheckpointError;
 use super::files;
 use super::hosts::{self, Lease, LeaseState};
 use super::records::{CommitRecord, Owner, PlannedBatch, Stopped, StreamIdentity};
 use crate::identity::BatchId;
-use crate::lake::{LakeError, Location};
+use crate::lake::LakeError;
+use crate::storage::{Place, Version};
 
 /// Where a stream is, by its checkpoint alone.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,44 +39,39 @@ pub enum Running {
 /// Who holds the lock of a checkpoint without an owner's name in it.
 pub(crate) const UNNAMED: &str = "a process that has not written its name yet";
 
-/// Reads a checkpoint and changes nothing. Calls block on local files.
+/// Reads a checkpoint and changes nothing. Calls block on files and objects.
 #[derive(Clone, Debug)]
 pub struct CheckpointReader {
-    root: PathBuf,
-    hosts: Option<PathBuf>,
+    root: Place,
+    hosts: Option<Place>,
 }
 
 impl CheckpointReader {
     /// Of the checkpoint at that place, be there one or not.
-    pub fn new(location: &str) -> Result<CheckpointReader, CheckpointError> {
-        let location = Location::parse(location)?;
-        let root = location.local().ok_or_else(|| LakeError::Location {
-            location: location.to_string(),
-            reason: "a checkpoint has to be on a local path".to_owned(),
-        })?;
-        Ok(CheckpointReader {
-            root: root.to_path_buf(),
+    pub fn new(root: &Place) -> CheckpointReader {
+        CheckpointReader {
+            root: root.clone(),
             hosts: None,
-        })
+        }
     }
 
     /// With the folder of the leases that the configuration names, if it names one: an owner's lease is looked for there
     /// first.
     #[must_use]
-    pub fn with_hosts(self, hosts: Option<&Path>) -> CheckpointReader {
+    pub fn with_hosts(self, hosts: Option<&Place>) -> CheckpointReader {
         CheckpointReader {
-            hosts: hosts.map(Path::to_path_buf),
+            hosts: hosts.cloned(),
             ..self
         }
     }
 
     /// The folder of the leases that the configuration names.
-    pub fn hosts(&self) -> Option<&Path> {
-        self.hosts.as_deref()
+    pub fn hosts(&self) -> Option<&Place> {
+        self.hosts.as_ref()
     }
 
     /// The folder.
-    pub fn root(&self) -> &Path {
+    pub fn root(&self) -> &Place {
         &self.root
     }
 
@@ -109,6 +103,19 @@ impl CheckpointReader {
     /// The process that runs the stream, or ran it last.
     pub fn owner(&self) -> Result<Option<Owner>, CheckpointError> {
         files::read_json(&self.root.join(files::OWNER), files::ADVICE_OWNER)
+    }
+
+    /// The same, and, in a bucket, which content that was.
+    pub(super) fn owner_version(&self) -> Result<(Option<Owner>, Option<Version>), CheckpointError> {
+        let file = self.root.join(files::OWNER);
+        let Some(object) = file.as_object() else {
+            return Ok((self.owner()?, None));
+        };
+        let Some((content, version)) = files::read_object(object)? else {
+            return Ok((None, None));
+        };
+        let owner = files::parse_json(&file, &content, files::ADVICE_OWNER)?;
+        Ok((Some(owner), Some(version)))
     }
 
     /// Why the stream stopped, where it did and was not seen to go on since. What cannot be read says nothing.
@@ -169,7 +176,7 @@ impl CheckpointReader {
 
     /// The folder and the state of the lease that an owner runs the stream under. Fails when the file is not there and no
     /// folder that is seen from here is surely the owner's.
-    pub fn lease_of(&self, owner: &Owner) -> Result<Option<(PathBuf, LeaseState)>, CheckpointError> {
+    pub fn lease_of(&self, owner: &Owner) -> Result<Option<(Place, LeaseState)>, CheckpointError> {
         hosts::lease_of_owner(&self.root, self.hosts(), owner)
     }
 
@@ -302,8 +309,10 @@ impl CheckpointReader {
     }
 
     /// The file with the bytes of a component, if there is one. What is in it is not looked at.
-    pub fn kept_component(&self, sha256: &str) -> Option<PathBuf> {
-        Some(files::component_file(&self.root, sha256)).filter(|file| file.is_file())
+    pub fn kept_component(&self, sha256: &str) -> Option<Place> {
+        let file = files::component_file(&self.root, sha256);
+        let is_there = matches!(files::read_bytes(&file, files::ADVICE_COMPONENT), Ok(Some(_)));
+        is_there.then_some(file)
     }
 
     /// Batches that are done and still known, oldest first.

@@ -1,7 +1,6 @@
 //! What the files of a checkpoint hold.
 
 use std::fmt;
-use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -340,7 +339,7 @@ pub struct Owner {
     pub lease: Option<String>,
     /// The folder of the lease, as that process sees it.
     #[serde(default)]
-    pub hosts: Option<PathBuf>,
+    pub hosts: Option<String>,
     /// The name that this folder has in itself, because its path can be another one, or lead elsewhere, on another machine.
     #[serde(default)]
     pub hosts_id: Option<String>,

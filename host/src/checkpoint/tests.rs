@@ -6,9 +6,10 @@ use super::samples::{commit_record, identity, offset, planned};
 use super::*;
 use crate::error::{Classify as _, ErrorKind};
 use crate::identity::BatchId;
+use crate::storage::Place;
 
 fn open(folder: &Path) -> Checkpoint {
-    Checkpoint::open(folder.to_str().unwrap(), &identity("orders", "orders")).unwrap()
+    Checkpoint::open(&Place::from(folder), &identity("orders", "orders")).unwrap()
 }
 
 #[test]
@@ -190,9 +191,9 @@ fn a_newer_format_is_refused_and_not_called_damage() {
 #[test]
 fn a_second_runner_is_refused_by_the_name_of_the_first() {
     let folder = tempfile::tempdir().unwrap();
-    let place = folder.path().to_str().unwrap();
+    let place = &Place::from(folder.path());
     let first = open(folder.path());
-    let reader = CheckpointReader::new(place).unwrap();
+    let reader = CheckpointReader::new(place);
     assert!(reader.is_running().unwrap());
     let error = Checkpoint::open(place, &identity("orders", "orders")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::State);
@@ -211,7 +212,7 @@ fn a_second_runner_is_refused_by_the_name_of_the_first() {
 fn the_checkpoint_of_another_stream_is_refused_with_both_names() {
     let folder = tempfile::tempdir().unwrap();
     drop(open(folder.path()));
-    let error = Checkpoint::open(folder.path().to_str().unwrap(), &identity("customers", "customers")).unwrap_err();
+    let error = Checkpoint::open(&Place::from(folder.path()), &identity("customers", "customers")).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("app_id orders on shop.dbo.orders"), "{text}");
     assert!(text.contains("app_id customers on shop.dbo.customers"), "{text}");
@@ -315,7 +316,7 @@ fn components_stay_while_a_batch_may_need_them() {
 fn looking_at_a_checkpoint_that_is_not_there_makes_none() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("none");
-    let reader = CheckpointReader::new(place.to_str().unwrap()).unwrap();
+    let reader = CheckpointReader::new(&Place::from(place.as_path()));
     assert_eq!(reader.identity().unwrap(), None);
     assert_eq!(reader.latest().unwrap(), CheckpointState::default());
     assert!(!reader.is_running().unwrap() && !place.exists());
@@ -324,7 +325,7 @@ fn looking_at_a_checkpoint_that_is_not_there_makes_none() {
 #[test]
 fn what_stands_in_a_files_place_is_damage_and_names_are_numbers_as_they_are_written() {
     let folder = tempfile::tempdir().unwrap();
-    let reader = CheckpointReader::new(folder.path().to_str().unwrap()).unwrap();
+    let reader = CheckpointReader::new(&Place::from(folder.path()));
     let commits = folder.path().join("commits");
     std::fs::create_dir_all(commits.join("0.json")).unwrap();
     let error = reader.latest().unwrap_err();
@@ -350,8 +351,8 @@ fn what_stands_in_a_files_place_is_damage_and_names_are_numbers_as_they_are_writ
 fn what_is_no_folder_or_no_lock_is_damage_that_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let damaged = |place: &Path, named: &Path, text: &str| {
-        let place = place.to_str().unwrap();
-        let reader = CheckpointReader::new(place).unwrap();
+        let place = &Place::from(place);
+        let reader = CheckpointReader::new(place);
         let looked = reader
             .identity()
             .and_then(|_| reader.latest())

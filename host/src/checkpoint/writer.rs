@@ -2,9 +2,8 @@
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::files;
@@ -18,11 +17,15 @@ use crate::lake::LakeError;
 use crate::lake::durable::{self, Published};
 use crate::lsn::UtcMicros;
 use crate::sha256;
+use crate::storage::{Place, Version};
 
 /// Batches that are kept after they are done.
 pub(crate) const KEPT: usize = 100;
+/// In a bucket, where to look what is there costs requests, older ones are removed after each so many batches.
+const PRUNED_EVERY: i64 = 20;
+
 /// A checkpoint that this process owns. Clones share the ownership; it ends with the last of them, or with the process.
-/// Calls block on local files: run them off the runtime's threads, as [`Checkpoint::open`] says.
+/// Calls block on files and objects: run them off the runtime's threads, as [`Checkpoint::open`] says.
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
     reader: CheckpointReader,
@@ -30,7 +33,12 @@ pub struct Checkpoint {
     hold: Hold,
     /// Whether there is a file that says why the stream stopped, as far as this process knows.
     has_stop: Arc<AtomicBool>,
+    /// Components that are surely kept: in a bucket, to look whether one is there costs as much as to write it.
+    kept: Arc<Mutex<HashSet<String>>>,
 }
+
+/// How often `owner.json` is read again when somebody else wrote it in between.
+const SWAPS: usize = 8;
 
 /// What makes the checkpoint this process's.
 #[derive(Clone, Debug)]
@@ -46,49 +54,54 @@ impl Checkpoint {
     /// `block_in_place`.
     ///
     /// Fails when another process has it (naming that one), or when it belongs to another stream (naming both).
-    pub fn open(location: &str, identity: &StreamIdentity) -> Result<Checkpoint, CheckpointError> {
-        let reader = CheckpointReader::new(location)?;
-        let lock = prepare(&reader, identity, LOCK_PATIENCE)?;
+    pub fn open(root: &Place, identity: &StreamIdentity) -> Result<Checkpoint, CheckpointError> {
+        let reader = CheckpointReader::new(root);
+        let Some(lock) = prepare(&reader, identity, LOCK_PATIENCE)? else {
+            return Err(CheckpointError::NoLock { place: root.clone() });
+        };
         let before = reader.owner()?;
         let may_wake = match &before {
             Some(owner) => expect_lease_over(&reader, owner)?,
             None => false,
         };
-        Checkpoint::take(reader, Hold::Lock(Arc::new(lock)), before, may_wake)
+        let place = root.clone();
+        let taken = Checkpoint::take(reader, Hold::Lock(Arc::new(lock)), (before, None), may_wake)?;
+        taken.ok_or(CheckpointError::NoLock { place })
     }
 
     /// Takes the checkpoint for this process under its lease. `before` is the owner that it was found to have, whose hold on
     /// the stream is over, and `may_wake` says whether that process may still wake up. `None` when the checkpoint has
     /// another owner by now, who is to be looked at first.
     pub fn open_leased(
-        location: &str,
+        root: &Place,
         identity: &StreamIdentity,
         lease: &Arc<ProcessLease>,
         before: Option<&Owner>,
         may_wake: bool,
     ) -> Result<Option<Checkpoint>, CheckpointError> {
-        let reader = CheckpointReader::new(location)?;
+        let reader = CheckpointReader::new(root);
         // A process that has the lock for its life runs the stream in mode "lock".
         let patience = match before {
             Some(before) if before.lease.is_none() => LOCK_PATIENCE,
             _ => LOCK_PATIENCE_LEASED,
         };
         let _turn = prepare(&reader, identity, patience)?;
-        let there = reader.owner()?;
+        let (there, version) = reader.owner_version()?;
         if there.as_ref() != before {
             return Ok(None);
         }
         lease.check().map_err(CheckpointError::LeaseLost)?;
-        Checkpoint::take(reader, Hold::Lease(Arc::clone(lease)), there, may_wake).map(Some)
+        Checkpoint::take(reader, Hold::Lease(Arc::clone(lease)), (there, version), may_wake)
     }
 
-    /// Writes `owner.json`. The lock is this process's.
+    /// Writes `owner.json`. The lock is this process's; where there is none, in a bucket, the file has to be as it was read.
+    /// `None` when it is not.
     fn take(
         reader: CheckpointReader,
         hold: Hold,
-        before: Option<Owner>,
+        (before, version): (Option<Owner>, Option<Version>),
         may_wake: bool,
-    ) -> Result<Checkpoint, CheckpointError> {
+    ) -> Result<Option<Checkpoint>, CheckpointError> {
         sweep(&reader)?;
         let lease = match &hold {
             Hold::Lock(_) => None,
@@ -101,19 +114,30 @@ impl Checkpoint {
             fencing: before.as_ref().map_or(0, |owner| owner.fencing) + 1,
             since: UtcMicros::now(),
             lease: lease.map(|lease| lease.id().to_owned()),
-            hosts: lease.map(|lease| lease.hosts().to_path_buf()),
+            hosts: lease.map(|lease| lease.hosts().to_string()),
             hosts_id: lease.map(|lease| lease.hosts_id().to_owned()),
             unsettled: unsettled(lease.is_some(), before, may_wake),
         };
         let file = reader.root().join(files::OWNER);
-        files::replace_json(&file, &owner)?;
-        let has_stop = std::fs::symlink_metadata(reader.root().join(files::STOPPED)).is_ok();
-        Ok(Checkpoint {
+        match file.as_object() {
+            None => files::replace_json(&file, &owner)?,
+            Some(object) if !files::swap_object(object, version.as_ref(), &files::to_json(&file, &owner)?)? => {
+                return Ok(None);
+            }
+            Some(_) => {}
+        }
+        let stopped = reader.root().join(files::STOPPED);
+        let has_stop = match stopped.as_local() {
+            Some(path) => std::fs::symlink_metadata(path).is_ok(),
+            None => files::read_bytes(&stopped, "")?.is_some(),
+        };
+        Ok(Some(Checkpoint {
             reader,
             owner,
             hold,
             has_stop: Arc::new(AtomicBool::new(has_stop)),
-        })
+            kept: Arc::default(),
+        }))
     }
 
     /// For what a reader can do.
@@ -236,10 +260,8 @@ impl Checkpoint {
             return;
         }
         let file = self.reader.root().join(files::STOPPED);
-        if let Err(error) = std::fs::remove_file(&file)
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            tracing::warn!(file = %file.display(), %error, "could not remove why the stream stopped before");
+        if let Err(error) = files::remove(&file) {
+            tracing::warn!(%file, %error, "could not remove why the stream stopped before");
         }
     }
 
@@ -268,25 +290,36 @@ impl Checkpoint {
     pub fn save_component(&self, bytes: &[u8]) -> Result<String, CheckpointError> {
         let sha256 = sha256::hex(bytes);
         let file = files::component_file(self.reader.root(), &sha256);
-        if files::publish_bytes(&file, bytes)? == Published::Exists && self.load_component(&sha256).is_err() {
-            durable::replace(&file, bytes).map_err(|error| LakeError::io("write", &file, error))?;
+        let in_a_bucket = file.as_object().is_some();
+        if in_a_bucket && self.kept().contains(&sha256) {
+            return Ok(sha256);
         }
+        if files::publish_bytes(&file, bytes)? == Published::Exists && self.load_component(&sha256).is_err() {
+            match file.split() {
+                Ok(path) => durable::replace(path, bytes).map_err(|error| LakeError::io("write", path, error))?,
+                Err(object) => object
+                    .write(bytes)
+                    .map_err(|error| LakeError::store("write", object, error))?,
+            }
+        }
+        self.kept().insert(sha256.clone());
         Ok(sha256)
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
+        // It is whole after every step.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The bytes of a component that an open batch was planned with.
     pub fn load_component(&self, sha256: &str) -> Result<Vec<u8>, CheckpointError> {
         let place = || self.reader.root().display().to_string();
         let file = files::component_file(self.reader.root(), sha256);
-        let bytes = match std::fs::read(&file) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(CheckpointError::ComponentMissing {
-                    place: place(),
-                    sha256: sha256.to_owned(),
-                });
-            }
-            Err(error) => return Err(LakeError::io("read", &file, error).into()),
+        let Some(bytes) = files::read_bytes(&file, files::ADVICE_COMPONENT)? else {
+            return Err(CheckpointError::ComponentMissing {
+                place: place(),
+                sha256: sha256.to_owned(),
+            });
         };
         if sha256::hex(&bytes) != sha256 {
             return Err(CheckpointError::ComponentHash {
@@ -302,6 +335,10 @@ impl Checkpoint {
     pub fn prune(&self, facts: Option<BatchId>) -> Result<(), CheckpointError> {
         self.check_lease()?;
         let root = self.reader.root();
+        let is_due = |batch: BatchId| batch.0 % PRUNED_EVERY == PRUNED_EVERY - 1;
+        if root.as_object().is_some() && !facts.is_some_and(is_due) {
+            return Ok(());
+        }
         let commits = self.reader.commit_ids()?;
         let Some(newest) = commits.last().copied() else {
             return Ok(());
@@ -326,6 +363,7 @@ impl Checkpoint {
         }
         for name in files::names(&root.join(files::COMPONENTS))? {
             if let Some(sha256) = name.strip_suffix(".wasm").filter(|sha256| !needed.contains(*sha256)) {
+                self.kept().remove(sha256);
                 files::remove(&files::component_file(root, sha256))?;
             }
         }
@@ -335,6 +373,31 @@ impl Checkpoint {
     /// Writes `owner.json` anew, if it is still this process that it names.
     fn write_owner(&self, owner: &Owner, number: Number) -> Result<(), CheckpointError> {
         let file = self.reader.root().join(files::OWNER);
+        let is_over = |there: &Owner| match number {
+            Number::Counted => self.is_foreign(there),
+            Number::Claimed => there.fencing > self.owner.fencing,
+        };
+        let taken_over = |successor: Owner| CheckpointError::TakenOver {
+            place: self.reader.root().display().to_string(),
+            owner: successor.to_string(),
+        };
+        if let Some(object) = file.as_object() {
+            let content = files::to_json(&file, owner)?;
+            for _ in 0..SWAPS {
+                self.check_lease()?;
+                let (there, version) = match self.reader.owner_version() {
+                    Err(CheckpointError::Damaged { .. }) => (None, files::read_object(object)?.map(|read| read.1)),
+                    there => there?,
+                };
+                if let Some(successor) = there.filter(is_over) {
+                    return Err(taken_over(successor));
+                }
+                if files::swap_object(object, version.as_ref(), &content)? {
+                    return Ok(());
+                }
+            }
+            return Err(CheckpointError::Conflict { file });
+        }
         let _turn = match &self.hold {
             Hold::Lock(_) => None,
             Hold::Lease(_) => {
@@ -344,17 +407,10 @@ impl Checkpoint {
                     Err(CheckpointError::Damaged { .. }) => None,
                     there => there?,
                 };
-                let is_over = |there: &Owner| match number {
-                    Number::Counted => self.is_foreign(there),
-                    Number::Claimed => there.fencing > self.owner.fencing,
-                };
                 if let Some(successor) = there.filter(is_over) {
-                    return Err(CheckpointError::TakenOver {
-                        place: self.reader.root().display().to_string(),
-                        owner: successor.to_string(),
-                    });
+                    return Err(taken_over(successor));
                 }
-                Some(turn)
+                turn
             }
         };
         files::replace_json(&file, owner)
@@ -394,8 +450,12 @@ enum Number {
     Claimed,
 }
 
-/// Makes the folders and takes the lock; the checkpoint is that of `identity` then.
-fn prepare(reader: &CheckpointReader, identity: &StreamIdentity, patience: Duration) -> Result<File, CheckpointError> {
+/// Makes the folders and takes the lock, which there is none of in a bucket; the checkpoint is that of `identity` then.
+fn prepare(
+    reader: &CheckpointReader,
+    identity: &StreamIdentity,
+    patience: Duration,
+) -> Result<Option<File>, CheckpointError> {
     let root = reader.root();
     for folder in [files::OFFSETS, files::COMMITS, files::COMPONENTS] {
         files::create_folder(&root.join(folder))?;
@@ -411,8 +471,12 @@ fn prepare(reader: &CheckpointReader, identity: &StreamIdentity, patience: Durat
 /// Removes what a crash left half-written; the stream is ours, so nobody who may go on with it is writing it.
 fn sweep(reader: &CheckpointReader) -> Result<(), CheckpointError> {
     let root = reader.root();
+    // An object is whole or not there.
+    if root.as_object().is_some() {
+        return Ok(());
+    }
     let folders = [files::OFFSETS, files::COMMITS, files::COMPONENTS].map(|folder| root.join(folder));
-    for folder in folders.into_iter().chain([root.to_path_buf()]) {
+    for folder in folders.into_iter().chain([root.clone()]) {
         for name in files::names(&folder)?
             .iter()
             .filter(|name| durable::is_staged_name(name))
@@ -448,7 +512,7 @@ pub fn stopped_unopened(
     Ok(is_ours_to_say)
 }
 
-fn keep_stop(root: &Path, error: String, kind: ErrorKind) {
+fn keep_stop(root: &Place, error: String, kind: ErrorKind) {
     let stopped = Stopped {
         format: FORMAT,
         at: UtcMicros::now(),
@@ -457,9 +521,11 @@ fn keep_stop(root: &Path, error: String, kind: ErrorKind) {
     };
     let file = root.join(files::STOPPED);
     // Not as the other files, which a planted fault is for: nothing depends on this one.
-    let written = files::to_json(&file, &stopped)
-        .and_then(|json| durable::replace(&file, &json).map_err(|error| LakeError::io("write", &file, error).into()));
+    let written = files::to_json(&file, &stopped).and_then(|json| match file.split() {
+        Ok(path) => durable::replace(path, &json).map_err(|error| LakeError::io("write", path, error).into()),
+        Err(_) => files::replace_json(&file, &stopped),
+    });
     if let Err(error) = written {
-        tracing::warn!(file = %file.display(), %error, "could not write why the stream stopped");
+        tracing::warn!(%file, %error, "could not write why the stream stopped");
     }
 }

@@ -172,7 +172,10 @@ fn headline(seen: &Examination) -> String {
 
 fn show_finding(finding: &Finding) {
     say!("\n  {} | {}", finding.severity, finding.code);
-    say!("  {}", shortened(&finding.place).display());
+    match finding.place.as_local() {
+        Some(path) => say!("  {}", shortened(path).display()),
+        None => say!("  {}", finding.place),
+    }
     let accepted = finding.on_accepted_loss.as_ref();
     for (label, text) in [
         ("wrong:  ", Some(finding.what.as_str())),

@@ -122,7 +122,7 @@ async fn list(config: &ConfigArgs, args: ListArgs) -> Result<(), Failure> {
 async fn list_table(table: &TableSettings, args: &ListArgs) -> Result<(), StreamError> {
     // Before the table is looked at, which had the rows first.
     let recorded = recorded_in_quarantine(table).await;
-    let location = location_of(&table.target.display().to_string());
+    let location = location_of(&table.target);
     let quarantine = QuarantineTable::open(&location, &table.app_id).await?;
     let open = match &quarantine {
         Some(quarantine) => open_rows(&quarantine.rows().await?),

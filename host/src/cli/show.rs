@@ -429,7 +429,9 @@ pub(super) fn grouped(number: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+
     use super::*;
+    use crate::storage::Place;
 
     fn by_code(codes: &[(&str, u64)]) -> BTreeMap<String, u64> {
         codes.iter().map(|(code, rows)| ((*code).to_owned(), *rows)).collect()
@@ -437,7 +439,7 @@ mod tests {
 
     #[test]
     fn a_summary_says_what_is_in_quarantine_and_what_the_verdict_does_not_hold_for() {
-        let mut summary = TableSummary::new(CaptureInstance("dbo_t".to_owned()), "t".into(), Vec::new());
+        let mut summary = TableSummary::new(CaptureInstance("dbo_t".to_owned()), Place::local("t"), Vec::new());
         summary.finalized_until = Some(crate::lsn::UtcMicros(0));
         let line = |summary: &TableSummary| plain(&Event::Table(summary.clone())).unwrap();
         assert!(line(&summary).ends_with("complete until 1970-01-01T00:00:00.000Z"));
@@ -461,7 +463,7 @@ mod tests {
 
     #[test]
     fn one_is_told_as_one() {
-        let mut summary = TableSummary::new(CaptureInstance("dbo_t".to_owned()), "t".into(), Vec::new());
+        let mut summary = TableSummary::new(CaptureInstance("dbo_t".to_owned()), Place::local("t"), Vec::new());
         (summary.rows, summary.inserts, summary.batches) = (1, 1, 1);
         let line = summary_line(&summary);
         let start = "dbo_t: 1 row (1 insert, 0 updates, 0 deletes) in 1 batch, up to the beginning";
@@ -470,7 +472,7 @@ mod tests {
 
     #[test]
     fn a_run_without_rows_names_no_batches() {
-        let mut summary = TableSummary::new(CaptureInstance("dbo_t".to_owned()), "t".into(), Vec::new());
+        let mut summary = TableSummary::new(CaptureInstance("dbo_t".to_owned()), Place::local("t"), Vec::new());
         assert!(summary_line(&summary).starts_with("dbo_t: no rows, up to the beginning"));
         summary.quarantined = 5;
         assert!(

@@ -2,9 +2,10 @@
 //! shared by tables but not with anything else, and nothing lies inside another, where a vacuum would find it.
 
 use std::collections::BTreeMap;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use super::{ConfigError, TableSettings};
+use crate::storage::{Place, StorageOptions, Stores};
 
 /// What a folder is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,24 +32,23 @@ impl Use {
 }
 
 pub(super) fn expect_disjoint(tables: &[TableSettings]) -> Result<(), ConfigError> {
-    let mut taken: BTreeMap<PathBuf, (Use, usize)> = BTreeMap::new();
+    let mut taken: BTreeMap<Place, (Use, usize)> = BTreeMap::new();
     for (index, table) in tables.iter().enumerate() {
         for (role, path) in uses(table) {
-            let path = resolved(path);
-            match taken.get(&path) {
+            match taken.get(path) {
                 Some((other, _)) if *other == role && role.may_be_shared() => {}
                 Some((other, owner)) => {
-                    return Err(clash(tables, index, role, &path, "is also", *other, *owner));
+                    return Err(clash(tables, index, role, path, "is also", *other, *owner));
                 }
                 None => {
-                    taken.insert(path, (role, index));
+                    taken.insert(path.clone(), (role, index));
                 }
             }
         }
     }
     for (path, (role, index)) in &taken {
-        for ancestor in path.ancestors().skip(1) {
-            if let Some((other, owner)) = taken.get(ancestor) {
+        for ancestor in path.ancestors() {
+            if let Some((other, owner)) = taken.get(&ancestor) {
                 return Err(clash(tables, *index, *role, path, "lies inside", *other, *owner));
             }
         }
@@ -57,15 +57,14 @@ pub(super) fn expect_disjoint(tables: &[TableSettings]) -> Result<(), ConfigErro
 }
 
 /// A folder of the process's own lies in none of the tables' folders, and none of them in it.
-pub(super) fn expect_apart(key: &str, folder: &Path, tables: &[TableSettings]) -> Result<(), ConfigError> {
+pub(super) fn expect_apart(key: &str, folder: &Place, tables: &[TableSettings]) -> Result<(), ConfigError> {
     for table in tables {
         for (role, path) in uses(table) {
-            let path = resolved(path);
             let how = if path == folder {
                 "is also"
-            } else if folder.starts_with(&path) {
+            } else if folder.is_within(path) {
                 "lies inside"
-            } else if path.starts_with(folder) {
+            } else if path.is_within(folder) {
                 "is around"
             } else {
                 continue;
@@ -84,7 +83,7 @@ pub(super) fn expect_apart(key: &str, folder: &Path, tables: &[TableSettings]) -
     Ok(())
 }
 
-fn uses(table: &TableSettings) -> [(Use, &Path); 4] {
+fn uses(table: &TableSettings) -> [(Use, &Place); 4] {
     [
         (Use::Target, &table.target),
         (Use::Checkpoint, &table.checkpoint),
@@ -97,7 +96,7 @@ fn clash(
     tables: &[TableSettings],
     index: usize,
     role: Use,
-    path: &Path,
+    path: &Place,
     how: &str,
     other: Use,
     owner: usize,
@@ -120,32 +119,25 @@ fn clash(
     }
 }
 
-/// A location as the store takes it: absolute where `base` is, without `.` and `..`.
-pub(super) fn parse(base: &Path, text: &str) -> Result<PathBuf, String> {
-    let path = match text.strip_prefix("file://") {
-        Some(rest) => PathBuf::from(rest),
-        None if text.contains("://") => {
-            return Err("must be a local path in this version of sluice; object stores come later".to_owned());
+/// What locations of the file count from, and the stores that they may be in.
+#[derive(Clone, Debug)]
+pub(super) struct Places {
+    base: PathBuf,
+    stores: Stores,
+}
+
+impl Places {
+    pub(super) fn new(base: &Path, storage: StorageOptions) -> Places {
+        Places {
+            base: base.to_owned(),
+            stores: Stores::new(storage),
         }
-        None => base.join(text),
-    };
-    let path = resolved(&path);
-    let shown = path.to_string_lossy();
-    if shown.contains(char::is_control) {
-        return Err("has a control character, such as a line break".to_owned());
     }
-    // A store would read it as another character.
-    let encoded = |at: usize| {
-        shown
-            .get(at + 1..at + 3)
-            .is_some_and(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()))
-    };
-    if shown.match_indices('%').any(|(at, _)| encoded(at)) {
-        return Err(format!(
-            "is {shown}, with a percent sign before two hex digits; use another folder name"
-        ));
+
+    /// The place that a location means.
+    pub(super) fn parse(&self, text: &str) -> Result<Place, String> {
+        self.stores.place(&self.base, text)
     }
-    Ok(path)
 }
 
 /// What `{ci}` becomes in a location. An instance's name may have characters that lead elsewhere.
@@ -156,19 +148,4 @@ pub(super) fn folder_name(capture_instance: &str) -> Result<&str, String> {
         ));
     }
     Ok(capture_instance)
-}
-
-/// The path without `.` and `..`, by its text alone: it need not exist.
-fn resolved(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                out.pop();
-            }
-            other => out.push(other),
-        }
-    }
-    out
 }

@@ -14,6 +14,7 @@ mod run;
 mod secret;
 mod section;
 mod source;
+mod storage;
 mod table;
 mod table_keys;
 #[cfg(test)]
@@ -28,6 +29,7 @@ use std::time::Duration;
 use crate::error::{Classify, ErrorKind};
 use crate::identity::CaptureInstance;
 use crate::scheduler::Scheduler;
+use crate::storage::StorageOptions;
 
 pub use lookup::LookupSettings;
 pub use maintenance::MaintenanceSettings;
@@ -255,13 +257,18 @@ impl Settings {
             Some(section) => WebSettings::parse(section, base, secrets, &mut warnings)?,
             None => WebSettings::default(),
         };
+        let storage = match root.section("storage")? {
+            Some(section) => storage::parse(section, base, secrets, &mut warnings)?,
+            None => StorageOptions::default(),
+        };
+        let places = locations::Places::new(base, storage);
         let ownership = match root.section("ownership")? {
-            Some(section) => OwnershipSettings::parse(section, base)?,
+            Some(section) => OwnershipSettings::parse(section, &places)?,
             None => OwnershipSettings::Lock,
         };
         let defaults = root.section("defaults")?;
         let sections = root.sections("table")?;
-        let (mut tables, mut patterns) = table::parse_tables(defaults, sections, base, (&keys[..], &lookups[..]))?;
+        let (mut tables, mut patterns) = table::parse_tables(defaults, sections, &places, (&keys[..], &lookups[..]))?;
         match root.section("weights")? {
             // Which tables there are is not known yet.
             Some(section) if !patterns.all.is_empty() => patterns.weights = Some(section.table().clone()),
@@ -277,6 +284,10 @@ impl Settings {
             None => RunSettings::default(),
         };
         ownership.expect_apart(&tables)?;
+        ownership.expect_lease_for(tables.iter())?;
+        if secrets == Secrets::Resolve {
+            storage::expect_usable(&tables, ownership.hosts())?;
+        }
         root.not_yet(&["silver"])?;
         root.finish()?;
         Ok(Settings {

@@ -1,11 +1,12 @@
 //! `[ownership]`: what makes a stream one process's.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::locations::Places;
 use super::section::Section;
 use super::units::SECOND;
 use super::{ConfigError, TableSettings, locations};
+use crate::storage::Place;
 
 /// A lease when the configuration says nothing.
 const LEASE: Duration = Duration::from_secs(15);
@@ -21,7 +22,7 @@ pub enum OwnershipSettings {
     /// A lease: for checkpoints that several machines share.
     Lease {
         /// The folder of the leases, shared by those machines.
-        hosts: PathBuf,
+        hosts: Place,
         /// How long a process is not heard of before its streams are taken over.
         lease: Duration,
         /// A table that another process runs is waited for, and taken over when that process is gone.
@@ -31,14 +32,14 @@ pub enum OwnershipSettings {
 
 impl OwnershipSettings {
     /// The folder of the leases, where there is one.
-    pub fn hosts(&self) -> Option<&Path> {
+    pub fn hosts(&self) -> Option<&Place> {
         match self {
             OwnershipSettings::Lock => None,
             OwnershipSettings::Lease { hosts, .. } => Some(hosts),
         }
     }
 
-    pub(super) fn parse(mut section: Section<'_>, base: &Path) -> Result<OwnershipSettings, ConfigError> {
+    pub(super) fn parse(mut section: Section<'_>, places: &Places) -> Result<OwnershipSettings, ConfigError> {
         let leased = match section.string("mode")? {
             None | Some("lock") => false,
             Some("lease") => true,
@@ -50,7 +51,7 @@ impl OwnershipSettings {
             None => None,
             Some("") => return Err(section.error("hosts", "must not be empty")),
             Some(text) => {
-                let hosts = locations::parse(base, text).map_err(|problem| section.error("hosts", problem))?;
+                let hosts = places.parse(text).map_err(|problem| section.error("hosts", problem))?;
                 Some(hosts)
             }
         };
@@ -75,6 +76,25 @@ impl OwnershipSettings {
         Ok(settings)
     }
 
+    /// A checkpoint in a bucket has no lock.
+    pub(super) fn expect_lease_for<'a>(
+        &self,
+        mut tables: impl Iterator<Item = &'a TableSettings>,
+    ) -> Result<(), ConfigError> {
+        let in_a_bucket = |table: &&TableSettings| table.checkpoint.as_object().is_some();
+        match (self, tables.find(in_a_bucket)) {
+            (OwnershipSettings::Lock, Some(table)) => Err(ConfigError::Key {
+                key: format!("checkpoint of {}", table.capture_instance),
+                problem: format!(
+                    "is {}, in a bucket, where there is no lock that keeps two processes apart: set [ownership] mode = \
+                     \"lease\", and hosts to a folder for the leases, such as one beside the checkpoints",
+                    table.checkpoint
+                ),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// The folder of the leases is nobody else's, lies in no table or checkpoint, and has none in it.
     pub(super) fn expect_apart(&self, tables: &[TableSettings]) -> Result<(), ConfigError> {
         match self.hosts() {
@@ -86,6 +106,8 @@ impl OwnershipSettings {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::config::Settings;
 
@@ -107,7 +129,7 @@ mod tests {
         assert_eq!(
             parse("[ownership]\nmode = \"lease\"\nhosts = \"state/hosts\"").unwrap(),
             OwnershipSettings::Lease {
-                hosts: PathBuf::from("/base/state/hosts"),
+                hosts: Place::local("/base/state/hosts"),
                 lease: Duration::from_secs(15),
                 standby: false,
             }
@@ -132,8 +154,8 @@ mod tests {
                 "unknown key ownership.lese; did you mean lease?",
             ),
             (
-                "mode = \"lease\"\nhosts = \"s3://bucket/hosts\"",
-                "ownership.hosts must be a local path",
+                "mode = \"lease\"\nhosts = \"ftp://bucket/hosts\"",
+                "ownership.hosts has ftp://, which sluice does not know",
             ),
             (
                 "mode = \"lease\"\nhosts = \"lake/a/hosts\"",

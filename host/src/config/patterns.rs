@@ -1,14 +1,14 @@
 //! `[[table]]` with a pattern: every capture instance that it fits is a table of its own, with the same settings.
 
-use std::path::{Path, PathBuf};
-
 use wildmatch::WildMatch;
 
 use crate::identity::CaptureInstance;
 
+use super::locations::Places;
 use super::section::Section;
 use super::table::{CI, Shared, parse_table};
 use super::{ConfigError, Settings, TableSettings, locations, weights};
+use crate::lake::LakeError;
 
 /// What stands for an instance while none is known. No table is called so: it is for checks alone.
 const NOBODY: &str = "pattern";
@@ -27,11 +27,11 @@ pub struct TablePattern {
 }
 
 /// The patterns of a configuration, and what it takes to make tables of them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Patterns {
     pub(super) all: Vec<TablePattern>,
     pub(super) defaults: Shared,
-    pub(super) base: PathBuf,
+    pub(super) places: Places,
     /// `[weights]`, which may name tables that are not known yet.
     pub(super) weights: Option<toml::Table>,
     /// `--table`.
@@ -48,7 +48,7 @@ impl TablePattern {
         path: String,
         mut section: toml::Table,
         defaults: &Shared,
-        base: &Path,
+        places: &Places,
         known: super::table::Known<'_>,
     ) -> Result<TablePattern, ConfigError> {
         let (pattern, exclude) = {
@@ -66,7 +66,7 @@ impl TablePattern {
             (pattern, exclude)
         };
         section.remove("exclude");
-        let settings = table_of(&path, &section, NOBODY, defaults, base, known)?;
+        let settings = table_of(&path, &section, NOBODY, defaults, places, known)?;
         Ok(TablePattern {
             pattern,
             exclude,
@@ -87,29 +87,33 @@ impl TablePattern {
         WildMatch::new_case_insensitive(pattern).matches(&capture_instance.0)
     }
 
-    /// The instances that have a folder where their checkpoints would be.
-    pub fn on_disk(&self) -> Vec<CaptureInstance> {
+    /// The instances that have a folder where their checkpoints would be. Blocks.
+    ///
+    /// # Errors
+    /// When what is there cannot be listed.
+    pub fn on_disk(&self) -> Result<Vec<CaptureInstance>, LakeError> {
         let checkpoint = &self.settings.checkpoint;
-        let Some((parent, template)) = checkpoint.ancestors().find_map(|path| {
-            let name = path.file_name()?.to_str()?;
-            name.contains(NOBODY).then(|| (path.parent(), name.to_owned()))
-        }) else {
-            return Vec::new();
+        let Some((parent, template)) = std::iter::once(checkpoint.clone())
+            .chain(checkpoint.ancestors())
+            .find_map(|place| {
+                let name = place.name().filter(|name| name.contains(NOBODY))?;
+                Some((place.parent()?, name.to_owned()))
+            })
+        else {
+            return Ok(Vec::new());
         };
         let Some((before, after)) = template.split_once(NOBODY) else {
-            return Vec::new();
+            return Ok(Vec::new());
         };
-        let folders = parent.and_then(|parent| std::fs::read_dir(parent).ok());
-        let mut found: Vec<CaptureInstance> = folders
+        let mut found: Vec<CaptureInstance> = parent
+            .names()?
             .into_iter()
-            .flatten()
-            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
             .filter_map(|name| Some(name.strip_prefix(before)?.strip_suffix(after)?.to_owned()))
             .map(CaptureInstance)
             .filter(|name| self.fits(name))
             .collect();
         found.sort();
-        found
+        Ok(found)
     }
 }
 
@@ -118,12 +122,12 @@ fn table_of(
     section: &toml::Table,
     capture_instance: &str,
     defaults: &Shared,
-    base: &Path,
+    places: &Places,
     known: super::table::Known<'_>,
 ) -> Result<TableSettings, ConfigError> {
     let mut section = section.clone();
     section.insert("capture_instance".to_owned(), capture_instance.into());
-    parse_table(Section::new(path, &section), defaults, base, known)
+    parse_table(Section::new(path, &section), defaults, places, known)
 }
 
 impl Settings {
@@ -138,14 +142,14 @@ impl Settings {
         pattern: &TablePattern,
         capture_instance: &CaptureInstance,
     ) -> Result<TableSettings, ConfigError> {
-        let (defaults, base) = (&self.patterns.defaults, &self.patterns.base);
+        let (defaults, places) = (&self.patterns.defaults, &self.patterns.places);
         let known = (&self.keys[..], &self.lookups[..]);
         table_of(
             &pattern.path,
             &pattern.section,
             &capture_instance.0,
             defaults,
-            base,
+            places,
             known,
         )
     }
@@ -153,10 +157,14 @@ impl Settings {
     /// The same settings with these tables beside those that are named, and without patterns.
     pub(crate) fn with_tables(&self, more: Vec<TableSettings>) -> Result<Settings, ConfigError> {
         let mut settings = self.clone();
-        let patterns = std::mem::take(&mut settings.patterns);
+        let patterns = self.patterns.clone();
+        settings.patterns.all.clear();
+        settings.patterns.weights = None;
+        settings.patterns.selected.clear();
         settings.tables.extend(more);
         locations::expect_disjoint(&settings.tables)?;
         settings.ownership.expect_apart(&settings.tables)?;
+        settings.ownership.expect_lease_for(settings.tables.iter())?;
         if let Some(weights) = &patterns.weights {
             // A table that is not there yet has its weight when it is.
             weights::apply(&Section::new("weights", weights), &mut settings.tables, true)?;
@@ -168,7 +176,10 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::storage::Place;
 
     const HEAD: &str = "[source]\nserver = \"h\"\ndatabase = \"d\"\nuser = \"u\"\npassword = { command = [\"printf\", \"x\"] }\n\
                         [defaults]\ntarget = \"t/{ci}\"\napp_id = \"{ci}\"\ncheckpoint = \"c/x-{ci}.d\"\nfacts_table = \"f\"\n\
@@ -201,14 +212,14 @@ mod tests {
         for name in ["x-dbo_orders.d", "x-dbo_tmp_1.d", "dbo_b", "x-dbo_a.d"] {
             std::fs::create_dir_all(folder.path().join("c").join(name)).unwrap();
         }
-        assert_eq!(pattern.on_disk(), [named("dbo_a"), named("dbo_orders")]);
+        assert_eq!(pattern.on_disk().unwrap(), [named("dbo_a"), named("dbo_orders")]);
         settings.select(&["DBO_orders".to_owned()]).unwrap();
         let tables = ["dbo_orders", "dbo_a"].map(|name| settings.table_of(&pattern, &named(name)).unwrap());
         let settings = settings.with_tables(tables.into()).unwrap();
         let [orders] = settings.tables.as_slice() else {
             panic!("{:?}", settings.tables);
         };
-        assert_eq!(orders.checkpoint, folder.path().join("c/x-dbo_orders.d"));
+        assert_eq!(orders.checkpoint, Place::from(folder.path()).join("c/x-dbo_orders.d"));
         assert_eq!(
             (orders.weight.get(), orders.granularity),
             (3, crate::verdict::Granularity::Day)

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::locations::Places;
 use crate::identity::{AppId, CaptureInstance};
+use crate::storage::Place;
 use crate::transform::{DEFAULT_OUTPUT_BYTES, LeakCheck, Limits, OnError};
 use crate::verdict::Granularity;
 
@@ -82,15 +83,15 @@ pub struct TableSettings {
     /// The capture instance that it is read through.
     pub capture_instance: CaptureInstance,
     /// Location of the bronze table.
-    pub target: PathBuf,
+    pub target: Place,
     /// The stream's id in Delta's `txn` actions.
     pub app_id: AppId,
     /// Location of the checkpoint.
-    pub checkpoint: PathBuf,
+    pub checkpoint: Place,
     /// Location of the facts table, shared by many tables.
-    pub facts_table: PathBuf,
+    pub facts_table: Place,
     /// Location of the control table, shared by many tables.
-    pub control_table: PathBuf,
+    pub control_table: Place,
     /// When to look for changes.
     pub trigger: Trigger,
     /// Commits of the source in one batch, at most.
@@ -154,7 +155,7 @@ pub(super) type Known<'a> = (&'a [KeySettings], &'a [LookupSettings]);
 pub(super) fn parse_tables(
     defaults: Option<Section<'_>>,
     sections: Vec<Section<'_>>,
-    base: &Path,
+    places: &Places,
     known: Known<'_>,
 ) -> Result<(Vec<TableSettings>, Patterns), ConfigError> {
     let default_values = match defaults {
@@ -176,7 +177,7 @@ pub(super) fn parse_tables(
                 path,
                 section.table().clone(),
                 &default_values,
-                base,
+                places,
                 known,
             )?);
             continue;
@@ -184,7 +185,7 @@ pub(super) fn parse_tables(
         if section.value("exclude").is_some() {
             return Err(section.error("exclude", "needs a pattern, such as capture_instance = \"dbo_*\""));
         }
-        let table = parse_table(section, &default_values, base, known)?;
+        let table = parse_table(section, &default_values, places, known)?;
         for earlier in &tables {
             let clash = if earlier
                 .capture_instance
@@ -220,8 +221,9 @@ pub(super) fn parse_tables(
     let patterns = Patterns {
         all: patterns,
         defaults: default_values,
-        base: base.to_owned(),
-        ..Patterns::default()
+        places: places.clone(),
+        weights: None,
+        selected: Vec::new(),
     };
     Ok((tables, patterns))
 }
@@ -324,7 +326,7 @@ impl Shared {
 pub(super) fn parse_table(
     mut section: Section<'_>,
     defaults: &Shared,
-    base: &Path,
+    places: &Places,
     known: Known<'_>,
 ) -> Result<TableSettings, ConfigError> {
     let ci = section.required_string("capture_instance")?.to_owned();
@@ -370,8 +372,8 @@ pub(super) fn parse_table(
         "control_table",
         pick.optional("control_table", own.control_table, &defaults.control_table),
     )?;
-    let location = |key: &str, value: String| -> Result<PathBuf, ConfigError> {
-        super::locations::parse(base, &value).map_err(|problem| section.error(key, problem))
+    let location = |key: &str, value: String| -> Result<Place, ConfigError> {
+        places.parse(&value).map_err(|problem| section.error(key, problem))
     };
     Ok(TableSettings {
         target: location("target", target)?,

@@ -1,6 +1,7 @@
 //! The file as a whole.
 
 use super::*;
+use crate::storage::Place;
 
 const BASE: &str = r#"
 [source]
@@ -30,7 +31,7 @@ fn a_table_takes_the_defaults_and_says_where_each_setting_is_from() {
     let settings =
         parse("trigger = \"250ms\"\n[[table]]\ncapture_instance = \"dbo_orders\"\ngranularity = \"day\"\n").unwrap();
     let table = &settings.tables[0];
-    assert_eq!(table.target, Path::new("/base/lake/bronze/dbo_orders"));
+    assert_eq!(table.target, Place::local("/base/lake/bronze/dbo_orders"));
     assert_eq!(table.app_id.0, "dbo_orders-v1");
     assert_eq!(table.trigger, Trigger::Every(Duration::from_millis(250)));
     assert_eq!(table.origins["trigger"], Origin::Defaults);
@@ -229,7 +230,7 @@ fn nothing_shares_a_folder_that_should_not_or_lies_inside_another() {
 fn locations_are_what_the_store_takes() {
     let table = "[[table]]\ncapture_instance = \"a\"\n";
     let settings = parse(&format!("{table}target = \"../x/./b/../a\"\n")).unwrap();
-    assert_eq!(settings.tables[0].target, Path::new("/x/a"));
+    assert_eq!(settings.tables[0].target, Place::local("/x/a"));
     for (line, words) in [
         (
             "target = \"50%41/a\"",

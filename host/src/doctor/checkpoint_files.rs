@@ -1,9 +1,7 @@
 //! A checkpoint's files one by one, whatever state they are in. Nothing is written.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-
 use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
 
 use super::ledger::chain_of;
 use crate::checkpoint::{
@@ -13,6 +11,7 @@ use crate::checkpoint::{
 use crate::identity::BatchId;
 use crate::lake::durable;
 use crate::sha256;
+use crate::storage::Place;
 
 /// Records are kept one after the other, so one so far above the others is none of them.
 const WIDEST_GAP: i64 = 1_000_000;
@@ -40,21 +39,21 @@ impl<T> Seen<T> {
 /// All that a checkpoint's folder holds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CheckpointFiles {
-    pub(super) root: PathBuf,
+    pub(super) root: Place,
     /// The process that runs the stream now.
     pub(super) running: Option<String>,
     /// A process whose lease ran out.
     pub(super) ran_out: Option<String>,
     /// Whom the table was taken over from, who may wake up, and with whom nobody has settled; and the file of that lease.
-    pub(super) may_wake: Option<(String, PathBuf)>,
+    pub(super) may_wake: Option<(String, String)>,
     /// That no file names the owner, and which processes may be it.
     pub(super) may_run: Option<String>,
     /// That the folder of the owner's lease is not seen from here.
     pub(super) unseen: Option<String>,
     /// The file of the owner's lease, when a newer sluice wrote it.
-    pub(super) newer_lease: Option<(PathBuf, u32)>,
+    pub(super) newer_lease: Option<(Place, u32)>,
     /// The file of the owner's lease, when it cannot be read, and why.
-    pub(super) bad_lease: Option<(PathBuf, String)>,
+    pub(super) bad_lease: Option<(Place, String)>,
     /// What is wrong with the lock.
     pub(super) bad_lock: Option<String>,
     pub(super) stream: Option<Seen<StreamIdentity>>,
@@ -64,17 +63,17 @@ pub(super) struct CheckpointFiles {
     /// By SHA-256: whether the bytes have it.
     pub(super) components: BTreeMap<String, bool>,
     /// Files that a crash left half-written.
-    pub(super) temporary: Vec<PathBuf>,
+    pub(super) temporary: Vec<Place>,
     /// Files that are none of a checkpoint's.
-    pub(super) strangers: Vec<PathBuf>,
+    pub(super) strangers: Vec<Place>,
 }
 
 impl CheckpointFiles {
     /// Reads what is there. An error is a file that the system does not let us read.
     /// `hosts` is where leases are by the configuration.
-    pub(super) fn read(location: &Path, hosts: Option<&Path>) -> Result<CheckpointFiles, CheckpointError> {
-        let reader = CheckpointReader::new(&location.display().to_string())?.with_hosts(hosts);
-        let root = reader.root().to_path_buf();
+    pub(super) fn read(location: &Place, hosts: Option<&Place>) -> Result<CheckpointFiles, CheckpointError> {
+        let reader = CheckpointReader::new(location).with_hosts(hosts);
+        let root = reader.root().clone();
         let mut found = CheckpointFiles {
             stream: seen(&root.join(files::STREAM))?,
             owner: seen(&root.join(files::OWNER))?,
@@ -149,7 +148,7 @@ impl CheckpointFiles {
             return Ok(());
         };
         self.may_wake = match may_still_wake(reader, owner) {
-            Ok(found) => found,
+            Ok(found) => found.map(|(owner, file)| (owner, file.to_string())),
             // Nothing here says that it is gone.
             Err(CheckpointError::HostsUnseen { owner, file, .. }) => Some((owner, file)),
             Err(CheckpointError::Damaged { file, reason, .. }) => {
@@ -210,16 +209,14 @@ impl CheckpointFiles {
         for name in files::names(&folder)? {
             let path = folder.join(&name);
             match name.strip_suffix(".wasm") {
-                Some(sha256) if sha256.len() == 64 && !path.is_file() => {
-                    self.components.insert(sha256.to_owned(), false);
-                }
                 Some(sha256) if sha256.len() == 64 => {
-                    let bytes = match std::fs::read(&path) {
-                        Ok(bytes) => bytes,
-                        Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-                        Err(error) => return Err(crate::lake::LakeError::io("read", &path, error).into()),
+                    let is_right = match files::read_bytes(&path, "") {
+                        Ok(Some(bytes)) => sha256::hex(&bytes) == sha256,
+                        Ok(None) => continue,
+                        Err(CheckpointError::Damaged { .. }) => false,
+                        Err(error) => return Err(error),
                     };
-                    self.components.insert(sha256.to_owned(), sha256::hex(&bytes) == sha256);
+                    self.components.insert(sha256.to_owned(), is_right);
                 }
                 _ => self.note(path, &name),
             }
@@ -246,7 +243,7 @@ impl CheckpointFiles {
         Ok(())
     }
 
-    fn note(&mut self, path: PathBuf, name: &str) {
+    fn note(&mut self, path: Place, name: &str) {
         match durable::is_staged_name(name) {
             true => self.temporary.push(path),
             false => self.strangers.push(path),
@@ -269,11 +266,11 @@ impl CheckpointFiles {
             .map(|((_, attempt), plan)| (*attempt, plan))
     }
 
-    pub(super) fn commit_file(&self, batch: i64) -> PathBuf {
+    pub(super) fn commit_file(&self, batch: i64) -> Place {
         files::commit_file(&self.root, BatchId(batch))
     }
 
-    pub(super) fn plan_file(&self, batch: i64, attempt: u32) -> PathBuf {
+    pub(super) fn plan_file(&self, batch: i64, attempt: u32) -> Place {
         files::plan_file(&self.root, BatchId(batch), attempt)
     }
 }
@@ -287,7 +284,7 @@ fn fault(record: &CommitRecord, batch: BatchId) -> Option<String> {
 }
 
 /// Reads a file; `None` when there is none (any more).
-fn seen<T: DeserializeOwned>(file: &Path) -> Result<Option<Seen<T>>, CheckpointError> {
+fn seen<T: DeserializeOwned>(file: &Place) -> Result<Option<Seen<T>>, CheckpointError> {
     match files::read_json(file, "") {
         Ok(content) => Ok(content.map(Seen::Whole)),
         Err(CheckpointError::Damaged { reason, .. }) => Ok(Some(Seen::Broken(reason))),

@@ -4,18 +4,18 @@
 //! because that is how every reader will see the table. Nothing is written.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::error::chain;
-use crate::lake::{ActiveFile, DeltaLog, LakeError, Location, active_files};
+use crate::lake::{ActiveFile, DeltaLog, LakeError, active_files};
+use crate::storage::Place;
 
 /// A table.
 #[derive(Debug, Default)]
 pub(super) struct DeltaFiles {
-    pub(super) folder: PathBuf,
+    pub(super) folder: Place,
     /// Whether there is a log with anything in it.
     pub(super) exists: bool,
     /// The JSON entries by version: what they hold, or why they cannot be read.
@@ -53,8 +53,8 @@ pub(super) struct LogEntry {
 
 impl DeltaFiles {
     /// Reads a table.
-    pub(super) async fn read(location: &Path) -> Result<DeltaFiles, LakeError> {
-        let folder = location.to_path_buf();
+    pub(super) async fn read(location: &Place) -> Result<DeltaFiles, LakeError> {
+        let folder = location.clone();
         let mut found = tokio::task::spawn_blocking(move || DeltaFiles::look(folder))
             .await
             .map_err(|error| LakeError::Internal(format!("reading {} was cut off: {error}", location.display())))??;
@@ -93,22 +93,22 @@ impl DeltaFiles {
         Ok(recorded)
     }
 
-    fn look(folder: PathBuf) -> Result<DeltaFiles, LakeError> {
+    fn look(folder: Place) -> Result<DeltaFiles, LakeError> {
         let log = folder.join("_delta_log");
         let mut found = DeltaFiles {
             folder,
             ..DeltaFiles::default()
         };
         let mut bases = BTreeSet::new();
-        for (name, _) in list(&log)? {
+        for (name, _) in log.sizes()? {
             let Some(version) = name.get(..20).and_then(|digits| digits.parse::<u64>().ok()) else {
                 continue;
             };
             match &name[20..] {
                 ".json" => {
-                    let entry = match std::fs::read(log.join(&name)) {
-                        Ok(bytes) => parse(&bytes),
-                        Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                    let entry = match log.join(&name).read() {
+                        Ok(Some(bytes)) => parse(&bytes),
+                        Ok(None) => continue,
                         Err(error) => Err(format!("it cannot be read: {error}")),
                     };
                     found.entries.insert(version, entry);
@@ -127,12 +127,12 @@ impl DeltaFiles {
                 continue;
             }
             // A listing that is made while others commit can have a later entry and not this one.
-            match std::fs::read(log.join(format!("{version:020}.json"))) {
-                Ok(bytes) => drop(found.entries.insert(version, parse(&bytes))),
-                Err(_) => found.missing.push(version),
+            match log.join(&format!("{version:020}.json")).read() {
+                Ok(Some(bytes)) => drop(found.entries.insert(version, parse(&bytes))),
+                Ok(None) | Err(_) => found.missing.push(version),
             }
         }
-        found.sizes = list(&found.folder)?.into_iter().collect();
+        found.sizes = found.folder.sizes()?.into_iter().collect();
         Ok(found)
     }
 
@@ -189,33 +189,24 @@ impl DeltaFiles {
     }
 
     fn elsewhere(&self, path: &str) -> Option<u64> {
-        let base = url::Url::from_directory_path(&self.folder).ok()?;
-        let file = base.join(path).ok()?.to_file_path().ok()?;
-        std::fs::metadata(file).ok().map(|metadata| metadata.len())
-    }
-}
-
-async fn open(location: &Path) -> Result<Option<DeltaLog>, LakeError> {
-    DeltaLog::open(&Location::parse(&location.display().to_string())?).await
-}
-
-/// Names and sizes of the files in a folder; none when there is no folder.
-fn list(folder: &Path) -> Result<Vec<(String, u64)>, LakeError> {
-    let failed = |error| LakeError::io("list", folder, error);
-    let entries = match std::fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(failed(error)),
-    };
-    let mut found = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(failed)?;
-        // A file that went away between the two calls is not there.
-        if let (Ok(name), Ok(metadata)) = (entry.file_name().into_string(), entry.metadata()) {
-            found.push((name, metadata.len()));
+        let base = self.folder.folder_url()?;
+        let file = base.join(path).ok()?;
+        if self.folder.as_local().is_some() {
+            let file = file.to_file_path().ok()?;
+            return std::fs::metadata(file).ok().map(|metadata| metadata.len());
         }
+        let inside = file.path().strip_prefix(base.path())?;
+        let inside = percent_encoding::percent_decode_str(inside).decode_utf8().ok()?;
+        let (folder, name) = inside.rsplit_once('/').unwrap_or(("", &inside));
+        let sizes = self.folder.join(folder).sizes().ok()?;
+        sizes
+            .into_iter()
+            .find_map(|(there, size)| (there == name).then_some(size))
     }
-    Ok(found)
+}
+
+async fn open(location: &Place) -> Result<Option<DeltaLog>, LakeError> {
+    DeltaLog::open(location).await
 }
 
 /// An action of an entry; what does not matter is skipped without being built.

@@ -1,7 +1,6 @@
 //! Everything that one table left: checkpoint, bronze, facts, control and quarantine, read once.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -15,6 +14,7 @@ use crate::facts::{FactsRows, read_facts};
 use crate::identity::AppId;
 use crate::lake::LakeError;
 use crate::quarantine::{AttemptAt, QuarantineRow, QuarantineTable};
+use crate::storage::Place;
 use crate::verdict::{ControlRow, ControlTable};
 
 /// What one table left.
@@ -59,35 +59,35 @@ pub(super) enum Part {
 /// What tables share: facts and control are read once for all of them.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    logs: HashMap<PathBuf, Read<DeltaFiles>>,
-    facts: HashMap<PathBuf, Read<Vec<RecordBatch>>>,
-    control: HashMap<PathBuf, Read<Vec<ControlRow>>>,
+    logs: HashMap<Place, Read<DeltaFiles>>,
+    facts: HashMap<Place, Read<Vec<RecordBatch>>>,
+    control: HashMap<Place, Read<Vec<ControlRow>>>,
 }
 
 /// What was read, or why it could not be.
 type Read<T> = Result<Arc<T>, String>;
 
 impl Shared {
-    async fn log(&mut self, place: &Path) -> Read<DeltaFiles> {
+    async fn log(&mut self, place: &Place) -> Read<DeltaFiles> {
         if !self.logs.contains_key(place) {
             let read = DeltaFiles::read(place).await;
-            self.logs.insert(place.to_path_buf(), told(read));
+            self.logs.insert(place.clone(), told(read));
         }
         known(&self.logs, place)
     }
 
-    async fn facts(&mut self, place: &Path) -> Read<Vec<RecordBatch>> {
+    async fn facts(&mut self, place: &Place) -> Read<Vec<RecordBatch>> {
         if !self.facts.contains_key(place) {
             let read = read_facts(place).await;
-            self.facts.insert(place.to_path_buf(), told(read));
+            self.facts.insert(place.clone(), told(read));
         }
         known(&self.facts, place)
     }
 
-    async fn control(&mut self, place: &Path) -> Read<Vec<ControlRow>> {
+    async fn control(&mut self, place: &Place) -> Read<Vec<ControlRow>> {
         if !self.control.contains_key(place) {
-            let read = ControlTable::read(&place.display().to_string()).await;
-            self.control.insert(place.to_path_buf(), told(read));
+            let read = ControlTable::read(place).await;
+            self.control.insert(place.clone(), told(read));
         }
         known(&self.control, place)
     }
@@ -97,7 +97,7 @@ fn told<T>(read: Result<T, LakeError>) -> Read<T> {
     read.map(Arc::new).map_err(|error| chain(&error))
 }
 
-fn known<T>(all: &HashMap<PathBuf, Read<T>>, place: &Path) -> Read<T> {
+fn known<T>(all: &HashMap<Place, Read<T>>, place: &Place) -> Read<T> {
     all.get(place)
         .cloned()
         .unwrap_or_else(|| Err("it was not read".to_owned()))
@@ -137,7 +137,7 @@ impl Evidence {
             .look_up(Part::Facts, &table, vec![facts_id(subject), events_id(subject)])
             .await;
         let (folder, hosts) = (subject.checkpoint.clone(), subject.hosts.clone());
-        match tokio::task::spawn_blocking(move || CheckpointFiles::read(&folder, hosts.as_deref())).await {
+        match tokio::task::spawn_blocking(move || CheckpointFiles::read(&folder, hosts.as_ref())).await {
             Ok(Ok(checkpoint)) => found.checkpoint = checkpoint,
             Ok(Err(error)) => found.cannot_read(Part::Checkpoint, &subject.checkpoint, &chain(&error)),
             Err(error) => found.cannot_read(Part::Checkpoint, &subject.checkpoint, &error.to_string()),
@@ -195,11 +195,11 @@ impl Evidence {
         self.unreadable.iter().all(|(unknown, _)| *unknown != part)
     }
 
-    pub(super) fn cannot_read(&mut self, part: Part, place: &Path, reason: &str) {
+    pub(super) fn cannot_read(&mut self, part: Part, place: &Place, reason: &str) {
         let finding = Finding {
             code: Code::Unreadable,
             severity: Severity::NeedsPerson,
-            place: place.to_path_buf(),
+            place: place.clone(),
             what: reason.to_owned(),
             means: "what it holds is not known, so nothing can be said of it; run would stop here as well".to_owned(),
             advice: "check permissions and the disk, then run the doctor again".to_owned(),
@@ -210,8 +210,8 @@ impl Evidence {
     }
 }
 
-async fn rows_in(quarantine: &Path, app_id: &AppId) -> Result<Vec<QuarantineRow>, LakeError> {
-    match QuarantineTable::open(&quarantine.display().to_string(), app_id).await? {
+async fn rows_in(quarantine: &Place, app_id: &AppId) -> Result<Vec<QuarantineRow>, LakeError> {
+    match QuarantineTable::open(quarantine, app_id).await? {
         Some(table) => table.rows().await,
         None => Ok(Vec::new()),
     }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::path::PathBuf;
 
 use serde::{Serialize, Serializer};
 
@@ -11,6 +10,7 @@ use crate::facts::FactsEntry;
 use crate::identity::{AppId, BatchId, CaptureInstance};
 use crate::lsn::{Offset, UtcMicros};
 use crate::quarantine::{AttemptAt, QuarantineRow};
+use crate::storage::Place;
 
 /// Who has to do something about a finding, if anybody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -239,7 +239,7 @@ pub struct Finding {
     /// Who has to do something.
     pub severity: Severity,
     /// The file or the table.
-    pub place: PathBuf,
+    pub place: Place,
     /// What is wrong.
     pub what: String,
     /// Whether data are lost, and what `run` would do.
@@ -270,7 +270,7 @@ impl Serialize for Repair {
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     /// Move a file of the checkpoint into the backup.
-    MoveAside(PathBuf),
+    MoveAside(Place),
     /// Write `commits/<n>`.
     WriteCommit(Box<CommitRecord>),
     /// Append rows to the facts table, as one commit.

@@ -11,8 +11,9 @@ use crate::checkpoint::{CheckpointError, CheckpointReader, CommitRecord, UNNAMED
 use crate::error::{Classify, ErrorKind};
 use crate::facts::{FactsEntry, FactsTable};
 use crate::lake::durable::{self, Published};
-use crate::lake::{DeltaLog, LakeError, Location};
+use crate::lake::{DeltaLog, LakeError};
 use crate::quarantine::{AttemptAt, QuarantineRow, QuarantineTable, Written};
+use crate::storage::Place;
 
 /// What is to become of rows that cannot be brought back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +75,7 @@ pub enum RepairError {
     #[error("{} appeared during the repair: another process writes this checkpoint", file.display())]
     Raced {
         /// The file.
-        file: PathBuf,
+        file: Place,
     },
 }
 
@@ -125,11 +126,11 @@ pub async fn repair(subject: &Subject, loss: Loss) -> Result<Repaired, RepairErr
     }
     let place = subject.checkpoint.clone();
     let hosts = subject.hosts.clone();
-    let _lock = blocking(move || own(&place, hosts.as_deref())).await?;
+    let _lock = blocking(move || own(&place, hosts.as_ref())).await?;
     // What was seen without the lock may have changed.
     let seen = examine_as_owner(subject).await;
     let (words, steps) = in_order(&seen, loss);
-    let folder = subject.checkpoint.clone();
+    let folder = folder_of(subject)?.to_path_buf();
     let backup = blocking(move || back_up(&folder)).await;
     let backup = backup.map_err(|error| RepairError::NoBackup(Box::new(error)))?;
     let mut done = Vec::new();
@@ -171,7 +172,7 @@ fn expect_free(seen: &Examination, subject: &Subject) -> Result<(), RepairError>
     }
 }
 
-fn in_use(place: &Path, owner: Option<String>, advice: &'static str) -> RepairError {
+fn in_use(place: &Place, owner: Option<String>, advice: &'static str) -> RepairError {
     RepairError::InUse {
         place: place.display().to_string(),
         owner: owner.unwrap_or_else(|| UNNAMED.to_owned()),
@@ -204,9 +205,18 @@ fn in_order(seen: &Examination, loss: Loss) -> (Vec<String>, Vec<Step>) {
 }
 
 /// The lock of the checkpoint, which a run takes as well. Nobody may run the stream, or wake up and go on with it.
-fn own(checkpoint: &Path, hosts: Option<&Path>) -> Result<File, RepairError> {
-    let reader = CheckpointReader::new(&checkpoint.display().to_string())?.with_hosts(hosts);
+fn own(checkpoint: &Place, hosts: Option<&Place>) -> Result<File, RepairError> {
+    let reader = CheckpointReader::new(checkpoint).with_hosts(hosts);
     lock_unowned(&reader).map_err(RepairError::Refused)
+}
+
+/// The folder of a checkpoint that this process has the lock of.
+fn folder_of(subject: &Subject) -> Result<&Path, RepairError> {
+    subject.checkpoint.as_local().ok_or_else(|| {
+        RepairError::Refused(CheckpointError::NoRepair {
+            place: subject.checkpoint.clone(),
+        })
+    })
 }
 
 /// A copy of the checkpoint's own files beside it, which has its name only once it is whole; components only where they are
@@ -238,11 +248,11 @@ fn back_up(checkpoint: &Path) -> Result<PathBuf, RepairError> {
 fn copy_into(checkpoint: &Path, backup: &Path) -> Result<(), RepairError> {
     for folder in ["", files::OFFSETS, files::COMMITS, files::COMPONENTS] {
         let (from, to) = (checkpoint.join(folder), backup.join(folder));
-        files::create_folder(&to)?;
+        files::create_folder(&to.as_path().into())?;
         if folder == files::COMPONENTS {
             continue;
         }
-        for name in files::names(&from)? {
+        for name in files::names(&from.as_path().into())? {
             let path = from.join(&name);
             // What is not a checkpoint's stays where it is.
             let ours = name.ends_with(".json") || durable::is_staged_name(&name);
@@ -250,7 +260,7 @@ fn copy_into(checkpoint: &Path, backup: &Path) -> Result<(), RepairError> {
                 continue;
             }
             let content = std::fs::read(&path).map_err(|error| LakeError::io("read", &path, error))?;
-            files::publish_bytes(&to.join(&name), &content)?;
+            files::publish_bytes(&to.join(&name).into(), &content)?;
         }
     }
     Ok(())
@@ -268,13 +278,13 @@ async fn write_note(subject: &Subject, backup: &Path, words: &[String]) -> Resul
         "quarantine_version": quarantine,
         "repairs": words,
     });
-    let file = backup.join("repair.json");
+    let file = Place::from(backup.join("repair.json"));
     blocking(move || files::publish_json(&file, &note).map_err(RepairError::from)).await?;
     Ok(())
 }
 
-async fn version_of(table: &Path) -> Result<Option<u64>, RepairError> {
-    let log = DeltaLog::open(&Location::parse(&table.display().to_string())?).await;
+async fn version_of(table: &Place) -> Result<Option<u64>, RepairError> {
+    let log = DeltaLog::open(table).await;
     Ok(log.ok().flatten().map(|log| log.version()))
 }
 
@@ -299,9 +309,11 @@ async fn take_all(
 }
 
 async fn take(subject: &Subject, backup: &Path, step: Step) -> Result<(), RepairError> {
-    let (checkpoint, backup) = (subject.checkpoint.clone(), backup.to_path_buf());
+    let (checkpoint, backup) = (folder_of(subject)?.to_path_buf(), backup.to_path_buf());
     match step {
-        Step::MoveAside(file) => blocking(move || move_aside(&checkpoint, &backup, &file)).await,
+        Step::MoveAside(file) => {
+            blocking(move || move_aside(&checkpoint, &backup, file.as_local().unwrap_or(Path::new("")))).await
+        }
         Step::WriteCommit(record) => blocking(move || write_commit(&checkpoint, &record)).await,
         Step::WriteFacts(entries) => write_facts(subject, entries).await,
         Step::VoidAttempts(attempts, fencing) => {
@@ -344,6 +356,7 @@ fn copy_aside(file: &Path, to: &Path) -> std::io::Result<()> {
 }
 
 fn write_commit(checkpoint: &Path, record: &CommitRecord) -> Result<(), RepairError> {
+    let checkpoint = &Place::from(checkpoint);
     files::create_folder(&checkpoint.join(files::COMMITS))?;
     let file = files::commit_file(checkpoint, record.batch_id);
     match files::publish_json(&file, record)? {
@@ -353,7 +366,7 @@ fn write_commit(checkpoint: &Path, record: &CommitRecord) -> Result<(), RepairEr
 }
 
 async fn write_facts(subject: &Subject, entries: Vec<FactsEntry>) -> Result<(), RepairError> {
-    let table = FactsTable::open_or_create(&subject.facts_table.display().to_string()).await?;
+    let table = FactsTable::open_or_create(&subject.facts_table).await?;
     let writer = table.writer();
     let (written, flushed) = tokio::join!(writer.append(entries), writer.flush());
     written.and(flushed).map_err(RepairError::from)
@@ -375,7 +388,7 @@ async fn accept_loss(
 }
 
 async fn quarantine(subject: &Subject) -> Result<QuarantineTable, LakeError> {
-    QuarantineTable::open_or_create(&subject.quarantine().display().to_string(), &subject.app_id).await
+    QuarantineTable::open_or_create(&subject.quarantine(), &subject.app_id).await
 }
 
 async fn blocking<T: Send + 'static>(
@@ -410,15 +423,15 @@ mod tests {
     async fn a_step_that_two_findings_propose_is_taken_once_and_a_failure_says_what_was_done() {
         let folder = tempfile::tempdir().unwrap();
         let subject = Subject {
-            checkpoint: folder.path().join("c"),
+            checkpoint: Place::from(folder.path().join("c")),
             ..subject()
         };
         let backup = folder.path().join("backup");
-        for place in [&subject.checkpoint, &backup] {
+        for place in [&subject.checkpoint, &Place::from(&backup)] {
             files::create_folder(&place.join(files::COMMITS)).unwrap();
         }
         let broken = files::commit_file(&subject.checkpoint, crate::identity::BatchId(3));
-        std::fs::write(&broken, "{").unwrap();
+        std::fs::write(broken.as_local().unwrap(), "{").unwrap();
         let mut seen = super::super::judge::judge(&subject, &whole(250));
         let finding = super::super::finding::Finding {
             code: super::super::finding::Code::CommitFileDamaged,
@@ -442,7 +455,7 @@ mod tests {
         assert_eq!(steps.len(), 3, "{steps:?}");
         // Somebody else wrote batch 4 meanwhile.
         let other = files::commit_file(&subject.checkpoint, crate::identity::BatchId(4));
-        std::fs::write(&other, "{}").unwrap();
+        std::fs::write(other.as_local().unwrap(), "{}").unwrap();
         let mut done = Vec::new();
         let error = take_all(&subject, &backup, steps, &mut done).await.unwrap_err();
         assert!(

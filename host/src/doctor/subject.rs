@@ -1,10 +1,9 @@
 //! The table that is examined, and where its parts are.
 
-use std::path::{Path, PathBuf};
-
 use crate::config::{Settings, TableSettings};
 use crate::identity::{AppId, CaptureInstance};
 use crate::quarantine::location_of;
+use crate::storage::Place;
 use crate::verdict::Granularity;
 
 /// One table: names and places.
@@ -17,17 +16,17 @@ pub struct Subject {
     /// The source database.
     pub database: String,
     /// Its checkpoint.
-    pub checkpoint: PathBuf,
+    pub checkpoint: Place,
     /// Its bronze table.
-    pub target: PathBuf,
+    pub target: Place,
     /// Its facts table, which others share.
-    pub facts_table: PathBuf,
+    pub facts_table: Place,
     /// Its control table, which others share.
-    pub control_table: PathBuf,
+    pub control_table: Place,
     /// What facts and control call the table: its location, unless this is a copy.
     pub table_name: String,
     /// Where the leases of its processes are, by the configuration.
-    pub hosts: Option<PathBuf>,
+    pub hosts: Option<Place>,
     /// The periods of its verdict.
     pub granularity: Granularity,
 }
@@ -44,13 +43,13 @@ impl Subject {
             facts_table: table.facts_table.clone(),
             control_table: table.control_table.clone(),
             table_name: table.target.display().to_string(),
-            hosts: settings.ownership.hosts().map(Path::to_path_buf),
+            hosts: settings.ownership.hosts().cloned(),
             granularity: table.granularity,
         }
     }
 
     /// Its quarantine table, be there one or not.
-    pub fn quarantine(&self) -> PathBuf {
-        location_of(&self.target.display().to_string()).into()
+    pub fn quarantine(&self) -> Place {
+        location_of(&self.target)
     }
 }

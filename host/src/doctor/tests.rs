@@ -14,6 +14,7 @@ use crate::checkpoint::samples::{commit_record, identity, offset, planned};
 use crate::facts::{FactsRow, FactsRows};
 use crate::identity::{AppId, CaptureInstance};
 use crate::lsn::UtcMicros;
+use crate::storage::Place;
 use crate::verdict::{ControlRow, Granularity};
 
 pub(super) fn subject() -> Subject {
@@ -21,10 +22,10 @@ pub(super) fn subject() -> Subject {
         capture_instance: CaptureInstance("dbo_orders".into()),
         app_id: AppId("orders".into()),
         database: "shop".into(),
-        checkpoint: "/c".into(),
-        target: "/b".into(),
-        facts_table: "/f".into(),
-        control_table: "/k".into(),
+        checkpoint: Place::local("/c"),
+        target: Place::local("/b"),
+        facts_table: Place::local("/f"),
+        control_table: Place::local("/k"),
         table_name: "/b".into(),
         hosts: None,
         granularity: Granularity::Minute,
@@ -312,7 +313,7 @@ fn what_cannot_be_read_is_not_told_as_gone() {
             }
         }
         assert_ne!(codes(&evidence), [], "{part:?}");
-        evidence.cannot_read(part, "/x".as_ref(), "permission denied");
+        evidence.cannot_read(part, &Place::local("/x"), "permission denied");
         assert_eq!(
             codes(&evidence),
             [(Code::Unreadable, Severity::NeedsPerson)],

@@ -26,10 +26,11 @@ pub(crate) use rows::{FactsRows, read_facts};
 use crate::failpoint;
 use crate::identity::{AppId, BatchId};
 use crate::lake::{
-    Column, Compaction, DeltaLog, Ended, Entry, Fit, Group, Kind, LakeError, Layout, Location, Looked, Proposal,
-    Propose, Sink, commit, compact, discard, fit, read_all, txn, write_one,
+    Column, Compaction, DeltaLog, Ended, Entry, Fit, Group, Kind, LakeError, Layout, Looked, Proposal, Propose, Sink,
+    commit, compact, discard, fit, read_all, txn, write_one,
 };
 use crate::lsn::UtcMicros;
+use crate::storage::Place;
 
 const KIND: Kind = Kind {
     name: "facts",
@@ -78,12 +79,11 @@ pub struct FactsTable {
 
 impl FactsTable {
     /// Opens the table, after creating it or adding the columns that it lacks. Once per process, before any stream starts.
-    pub async fn open_or_create(location: &str) -> Result<FactsTable, LakeError> {
-        let location = Location::parse(location)?;
+    pub async fn open_or_create(location: &Place) -> Result<FactsTable, LakeError> {
         let columns = columns();
         let table = location.to_string();
         let comment = "facts of sluice: one row per batch, snapshot and event of every stream".to_owned();
-        let mut log = KIND.open_or_create(&location, &columns, comment).await?;
+        let mut log = KIND.open_or_create(location, &columns, comment).await?;
         commit(&mut log, &mut AddColumns { columns: &columns }).await?;
         Ok(FactsTable {
             log: Arc::new(Mutex::new(log)),

@@ -1,7 +1,6 @@
 //! A stream's rows in the facts table.
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::Path;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;
@@ -10,8 +9,9 @@ use serde_json::{Map, Value};
 
 use super::FactsRow;
 use super::columns::columns;
-use crate::lake::{DeltaLog, LakeError, Location, read_all};
+use crate::lake::{DeltaLog, LakeError, read_all};
 use crate::lsn::UtcMicros;
+use crate::storage::Place;
 
 /// What the facts table says of one stream.
 #[derive(Debug, Default)]
@@ -27,8 +27,8 @@ pub(crate) struct FactsRows {
 }
 
 /// All rows of a facts table; none when there is no table.
-pub(crate) async fn read_facts(location: &Path) -> Result<Vec<RecordBatch>, LakeError> {
-    match DeltaLog::open(&Location::parse(&location.display().to_string())?).await? {
+pub(crate) async fn read_facts(location: &Place) -> Result<Vec<RecordBatch>, LakeError> {
+    match DeltaLog::open(location).await? {
         Some(log) => Ok(read_all(&log).await?.0),
         None => Ok(Vec::new()),
     }

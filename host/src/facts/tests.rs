@@ -23,11 +23,11 @@ fn entry(app_id: &str, n: i64) -> FactsEntry {
 }
 
 async fn table(folder: &Path) -> FactsTable {
-    FactsTable::open_or_create(folder.to_str().unwrap()).await.unwrap()
+    FactsTable::open_or_create(&Place::from(folder)).await.unwrap()
 }
 
 async fn stored(folder: &Path) -> Vec<(String, Option<i64>)> {
-    let location = Location::parse(folder.to_str().unwrap()).unwrap();
+    let location = Place::from(folder);
     let (batches, _) = read_all(&DeltaLog::open(&location).await.unwrap().unwrap())
         .await
         .unwrap();

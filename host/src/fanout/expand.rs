@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::checkpoint::CheckpointReader;
 use crate::config::{ConfigError, Settings, TablePattern, TableSettings};
+use crate::error::chain;
 use crate::identity::CaptureInstance;
 use crate::source::{Catalog, InstanceName};
 
@@ -130,13 +131,17 @@ fn is_named(settings: &Settings, name: &CaptureInstance) -> bool {
 /// The streams of a pattern that have begun, each with its source table.
 fn begun(settings: &Settings, pattern: &TablePattern) -> Result<Vec<(CaptureInstance, SourceName)>, ConfigError> {
     let mut begun = Vec::new();
-    for name in pattern.on_disk() {
-        let place = settings.table_of(pattern, &name)?.checkpoint.display().to_string();
+    let on_disk = pattern.on_disk().map_err(|error| ConfigError::Key {
+        key: format!("table {}", pattern.pattern),
+        problem: format!("cannot be told from the checkpoints that it has: {}", chain(&error)),
+    })?;
+    for name in on_disk {
+        let place = settings.table_of(pattern, &name)?.checkpoint;
         // One that cannot be read is opened, and says so.
-        let identity = match CheckpointReader::new(&place).map(|reader| reader.identity()) {
-            Ok(Ok(None)) => continue,
-            Ok(Ok(Some(identity))) => (identity.schema, identity.table),
-            Ok(Err(_)) | Err(_) => (String::new(), name.0.clone()),
+        let identity = match CheckpointReader::new(&place).identity() {
+            Ok(None) => continue,
+            Ok(Some(identity)) => (identity.schema, identity.table),
+            Err(_) => (String::new(), name.0.clone()),
         };
         begun.push((name, identity));
     }

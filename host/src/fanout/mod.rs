@@ -109,7 +109,7 @@ pub enum StreamStatus {
     /// It runs.
     Running,
     /// It ended well.
-    Ended(TableSummary),
+    Ended(Box<TableSummary>),
     /// It stopped with an error.
     Failed(Arc<StreamError>),
 }
@@ -161,12 +161,12 @@ pub async fn start_many(settings: &Settings, options: StartOptions) -> Result<St
     let mut verdicts = BTreeMap::new();
     for table in &settings.tables {
         if !facts.contains_key(&table.facts_table) {
-            let opened = FactsTable::open_or_create(&table.facts_table.display().to_string()).await?;
+            let opened = FactsTable::open_or_create(&table.facts_table).await?;
             let writer = opened.writer();
             facts.insert(table.facts_table.clone(), FactsHub { table: opened, writer });
         }
         if !verdicts.contains_key(&table.control_table) {
-            let opened = ControlTable::open_or_create(&table.control_table.display().to_string()).await?;
+            let opened = ControlTable::open_or_create(&table.control_table).await?;
             verdicts.insert(table.control_table.clone(), opened.writer());
         }
     }
@@ -440,7 +440,7 @@ impl OneStream {
             }
         };
         let (state, event) = match outcome {
-            Ok(summary) => (StreamStatus::Ended(summary.clone()), Event::Table(summary)),
+            Ok(summary) => (StreamStatus::Ended(Box::new(summary.clone())), Event::Table(summary)),
             Err(error) => {
                 let event = Event::Failed {
                     capture_instance: name.clone(),

@@ -6,6 +6,7 @@ use deltalake::kernel::{Action, Add, Transaction};
 use deltalake::protocol::{DeltaOperation, SaveMode};
 use tokio::sync::Mutex;
 
+use super::LakeError;
 use super::columns::{Column, Fit, delta_schema, fit, refused_name};
 use super::commit::{Ended, Entry, Proposal, Propose, commit};
 use super::compact::{Compaction, Looked, compact};
@@ -14,10 +15,10 @@ use super::files;
 use super::kind::Kind;
 use super::log::{DeltaLog, Recorded};
 use super::staging::{OMITTED, StagedFiles, bronze_columns};
-use super::{LakeError, Location};
 use crate::failpoint::{self, planted};
 use crate::identity::{AppId, BatchId, CaptureInstance};
 use crate::shape::{META_AFTER, META_BEFORE};
+use crate::storage::Place;
 
 /// What tells a bronze table from others.
 const KIND: Kind = Kind {
@@ -42,7 +43,7 @@ pub struct BronzeSpec {
 pub struct BronzeTable {
     state: Mutex<State>,
     app_id: AppId,
-    location: Location,
+    location: Place,
     layout: Layout,
     columns: Arc<[Column]>,
     /// Position of the first column after the captured ones.
@@ -91,8 +92,7 @@ impl BronzeTable {
     ///
     /// Fails with kind `config` for names and types that Delta refuses, `schema_changed` where a column has another type
     /// in the table, and `state` for a table that sluice did not make or that a newer sluice wrote.
-    pub async fn open(location: &str, spec: BronzeSpec) -> Result<BronzeTable, LakeError> {
-        let location = Location::parse(location)?;
+    pub async fn open(location: &Place, spec: BronzeSpec) -> Result<BronzeTable, LakeError> {
         let table = location.to_string();
         check_names(&table, &spec.columns)?;
         let (columns, tail) = bronze_columns(&spec.columns, spec.omitted);
@@ -101,7 +101,7 @@ impl BronzeTable {
              _command_id, _seqval, _operation",
             spec.capture_instance
         );
-        let mut log = KIND.open_or_create(&location, &columns, comment).await?;
+        let mut log = KIND.open_or_create(location, &columns, comment).await?;
         let ids = [spec.app_id.0.clone(), owner_id(&spec.app_id)];
         log.follow(&ids).await?;
         expect_own(&log, &spec.app_id, &table).await?;
@@ -116,7 +116,7 @@ impl BronzeTable {
                 claimant: uuid::Uuid::new_v4().to_string(),
             }),
             app_id: spec.app_id,
-            location,
+            location: location.clone(),
             layout: Layout::new(&table, columns.clone()),
             columns,
             tail,
@@ -136,13 +136,12 @@ impl BronzeTable {
 
     /// The newest batch of the table, in a `Some` of its own where the table is there. It has to be one that
     /// [`BronzeTable::open`] would take; nothing is written.
-    pub async fn look(location: &str, spec: &BronzeSpec) -> Result<Option<Option<BatchId>>, LakeError> {
-        let location = Location::parse(location)?;
+    pub async fn look(location: &Place, spec: &BronzeSpec) -> Result<Option<Option<BatchId>>, LakeError> {
         let table = location.to_string();
         check_names(&table, &spec.columns)?;
         let (columns, tail) = bronze_columns(&spec.columns, spec.omitted);
         delta_schema(&table, &columns)?;
-        let Some(mut log) = DeltaLog::open(&location).await? else {
+        let Some(mut log) = DeltaLog::open(location).await? else {
             return Ok(None);
         };
         KIND.check(&log)?;
@@ -155,7 +154,7 @@ impl BronzeTable {
     }
 
     /// Where the table is.
-    pub fn location(&self) -> &Location {
+    pub fn location(&self) -> &Place {
         &self.location
     }
 

@@ -271,6 +271,11 @@ impl LakeError {
         }
     }
 
+    /// An error of a single object.
+    pub(crate) fn store(action: &'static str, place: &dyn std::fmt::Display, source: ObjectStoreError) -> LakeError {
+        LakeError::delta(action, &place.to_string(), source)
+    }
+
     /// An error of the Parquet writer; one that comes from the disk is told apart.
     pub(crate) fn parquet(action: &'static str, table: &str, source: parquet::errors::ParquetError) -> LakeError {
         match full_disk_in(&source) {

@@ -24,7 +24,7 @@ pub async fn write_one(log: &DeltaLog, layout: &Layout, batch: &RecordBatch) -> 
 pub(super) async fn store_file(log: &DeltaLog, bytes: Vec<u8>, stats: String) -> Result<Add, LakeError> {
     let name = format!("part-{}.zstd.parquet", uuid::Uuid::new_v4());
     let size = bytes.len() as u64;
-    if let Some(folder) = log.location().local() {
+    if let Some(folder) = log.location().as_local() {
         let path = folder.join(&name);
         blocking(log.name(), move || {
             faults::write(faults::DATA_FILE_WRITE, || durable::replace(&path, &bytes))

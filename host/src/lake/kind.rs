@@ -2,8 +2,8 @@
 
 use super::LakeError;
 use super::columns::{Column, delta_schema};
-use super::location::Location;
 use super::log::{DeltaLog, NewTable};
+use crate::storage::Place;
 
 /// A kind of table.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,7 @@ impl Kind {
     /// Opens a table with at least these columns, after creating it when there is none. Columns that it lacks are not added.
     pub async fn open_or_create(
         self,
-        location: &Location,
+        location: &Place,
         columns: &[Column],
         comment: String,
     ) -> Result<DeltaLog, LakeError> {

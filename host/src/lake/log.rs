@@ -12,14 +12,16 @@ use delta_kernel::{Snapshot, SnapshotRef};
 use deltalake::DeltaTableError;
 use deltalake::kernel::transaction::{CommitData, TransactionError};
 use deltalake::kernel::{Action, Metadata, MetadataExt, Protocol, Transaction, Version, new_metadata};
-use deltalake::logstore::{CommitOrBytes, LogStoreRef, StorageConfig, logstore_for};
+use deltalake::logstore::object_store::prefix::PrefixStore;
+use deltalake::logstore::{CommitOrBytes, LogStoreRef, StorageConfig, default_logstore, logstore_for};
 use deltalake::protocol::{DeltaOperation, SaveMode};
 use serde::Deserialize;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use super::LakeError;
 use super::durable::{self, Published};
-use super::{LakeError, Location};
 use crate::failpoint::faults;
+use crate::storage::Place;
 
 /// Table property with the format of the table's kind.
 pub const SCHEMA_VERSION: &str = "sluice.schema_version";
@@ -51,7 +53,7 @@ pub struct Recorded {
 /// The log of one table up to [`DeltaLog::version`].
 pub struct DeltaLog {
     store: LogStoreRef,
-    location: Location,
+    location: Place,
     name: String,
     version: Version,
     metadata: Metadata,
@@ -92,8 +94,8 @@ const LOOK_BACK: Version = 100;
 
 impl DeltaLog {
     /// Opens the table, after creating it when there is none. `name` is how errors call it.
-    pub async fn open_or_create(location: &Location, new: NewTable<'_>) -> Result<DeltaLog, LakeError> {
-        if let Some(folder) = location.local() {
+    pub async fn open_or_create(location: &Place, new: NewTable<'_>) -> Result<DeltaLog, LakeError> {
+        if let Some(folder) = location.as_local() {
             let log = folder.join("_delta_log");
             std::fs::create_dir_all(&log).map_err(|source| LakeError::io("create", &log, source))?;
         }
@@ -110,11 +112,11 @@ impl DeltaLog {
     }
 
     /// Opens the table when there is one.
-    pub async fn open(location: &Location) -> Result<Option<DeltaLog>, LakeError> {
+    pub async fn open(location: &Place) -> Result<Option<DeltaLog>, LakeError> {
         let name = location.to_string();
         // The local store makes the folder of a table that it is asked for, and a reader must not.
         if location
-            .local()
+            .as_local()
             .is_some_and(|folder| !folder.join("_delta_log").is_dir())
         {
             return Ok(None);
@@ -130,7 +132,7 @@ impl DeltaLog {
         DeltaLog::load(store, location, name).await.map(Some)
     }
 
-    async fn load(store: LogStoreRef, location: &Location, name: String) -> Result<DeltaLog, LakeError> {
+    async fn load(store: LogStoreRef, location: &Place, name: String) -> Result<DeltaLog, LakeError> {
         let snapshot = snapshot(&store, None, &name).await?;
         let log = DeltaLog {
             store,
@@ -155,7 +157,7 @@ impl DeltaLog {
     }
 
     /// Where the table is.
-    pub fn location(&self) -> &Location {
+    pub fn location(&self) -> &Place {
         &self.location
     }
 
@@ -502,12 +504,25 @@ fn entry_bytes(
     Ok(bytes.to_vec())
 }
 
-fn open_store(location: &Location) -> Result<LogStoreRef, LakeError> {
-    logstore_for(location.url(), StorageConfig::default())
-        .map_err(|source| LakeError::delta("open", &location.to_string(), source))
+fn open_store(location: &Place) -> Result<LogStoreRef, LakeError> {
+    let failed = |source: DeltaTableError| LakeError::delta("open", &location.to_string(), source);
+    let url = folder_url(location)?;
+    let Some(object) = location.as_object() else {
+        return logstore_for(&url, StorageConfig::default()).map_err(failed);
+    };
+    let bucket = object.store().map_err(|source| failed(source.into()))?;
+    let table = Arc::new(PrefixStore::new(Arc::clone(&bucket), object.path().clone()));
+    Ok(default_logstore(table, bucket, &url, &StorageConfig::default()))
 }
 
-async fn create(store: &LogStoreRef, location: &Location, table: &str, new: NewTable<'_>) -> Result<(), LakeError> {
+fn folder_url(location: &Place) -> Result<url::Url, LakeError> {
+    location.folder_url().ok_or_else(|| LakeError::Location {
+        location: location.to_string(),
+        reason: "it is not absolute, or cannot be written as a URL".to_owned(),
+    })
+}
+
+async fn create(store: &LogStoreRef, location: &Place, table: &str, new: NewTable<'_>) -> Result<(), LakeError> {
     let failed = |source: DeltaTableError| LakeError::delta("create", table, source);
     // TIMESTAMP_NTZ is a table feature, and features need these two versions.
     let protocol: Protocol = serde_json::from_value(serde_json::json!({
@@ -526,7 +541,7 @@ async fn create(store: &LogStoreRef, location: &Location, table: &str, new: NewT
     .map_err(|source| failed(source.into()))?;
     let operation = DeltaOperation::Create {
         mode: SaveMode::ErrorIfExists,
-        location: location.url().clone(),
+        location: folder_url(location)?,
         protocol: protocol.clone(),
         metadata: metadata.clone(),
     };
@@ -539,13 +554,13 @@ async fn create(store: &LogStoreRef, location: &Location, table: &str, new: NewT
 
 async fn put_entry(
     store: &LogStoreRef,
-    location: &Location,
+    location: &Place,
     table: &str,
     version: Version,
     site: Option<&'static str>,
     entry: &[u8],
 ) -> Result<Put, LakeError> {
-    if let Some(folder) = location.local() {
+    if let Some(folder) = location.as_local() {
         let path = folder.join("_delta_log").join(format!("{version:020}.json"));
         let entry = entry.to_vec();
         return blocking(table, move || {

@@ -37,7 +37,6 @@ mod error;
 mod files;
 mod group;
 mod kind;
-mod location;
 mod log;
 mod preview;
 mod protocol;
@@ -52,7 +51,6 @@ pub use compact::{Compacted, Compaction, Looked};
 #[doc(hidden)]
 pub use encode::{FileEncoder, Layout};
 pub use error::LakeError;
-pub use location::Location;
 pub use preview::preview;
 pub use staging::{OMITTED, StagedFiles};
 

@@ -5,13 +5,14 @@ use arrow::compute::concat_batches;
 use std::sync::Arc;
 
 use super::log::DeltaLog;
-use super::{LakeError, Location, files};
+use super::{LakeError, files};
+use crate::storage::Place;
 
 /// The last rows of the file that the newest commit with rows added, as many as `rows`, with those of `columns` that
 /// there are, in this order. Reads that one file.
-pub async fn preview(location: &std::path::Path, columns: &[&str], rows: usize) -> Result<RecordBatch, LakeError> {
+pub async fn preview(location: &Place, columns: &[&str], rows: usize) -> Result<RecordBatch, LakeError> {
     let empty = || RecordBatch::new_empty(Arc::new(arrow::datatypes::Schema::empty()));
-    let Some(log) = DeltaLog::open(&Location::parse(&location.display().to_string())?).await? else {
+    let Some(log) = DeltaLog::open(location).await? else {
         return Ok(empty());
     };
     let batches = files::read_newest(&log).await?;

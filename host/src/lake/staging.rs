@@ -6,15 +6,17 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::DataType;
+use deltalake::ObjectStoreError;
 use deltalake::kernel::Add;
 use deltalake::logstore::object_store::{ObjectStore, ObjectStoreExt as _, WriteMultipart, path::Path};
 
 use super::encode::{self, FileEncoder, Layout};
 use super::log::blocking;
-use super::{LakeError, Location, durable};
+use super::{LakeError, durable};
 use crate::failpoint::faults;
 use crate::identity::BatchId;
 use crate::shape::{META_AFTER, META_BEFORE};
+use crate::storage::Place;
 
 /// A file is closed, and the next begun, when it has reached this size.
 const FILE_BYTES: usize = 128 << 20;
@@ -28,7 +30,7 @@ pub const OMITTED: &str = "_omitted";
 /// The rows of one attempt at a batch, as files that are not in the table yet. Dropping it removes the files.
 pub struct StagedFiles {
     store: Arc<dyn ObjectStore>,
-    location: Location,
+    location: Place,
     layout: Layout,
     batch_id: BatchId,
     attempt: u32,
@@ -49,7 +51,7 @@ struct OpenFile {
 impl StagedFiles {
     pub(super) fn new(
         store: Arc<dyn ObjectStore>,
-        location: Location,
+        location: Place,
         layout: Layout,
         batch_id: BatchId,
         attempt: u32,
@@ -107,7 +109,7 @@ impl StagedFiles {
             None => self.begin(&arrays)?,
         };
         file.encoder.write(arrays)?;
-        futures::executor::block_on(file.encoder.sink_mut().upload.wait_for_capacity(PARTS_IN_FLIGHT))
+        futures::executor::block_on(file.encoder.sink_mut().send_parts())
             .map_err(|source| LakeError::delta("write a file of", self.layout.table(), source))?;
         self.rows += chunk.num_rows() as u64;
         if file.encoder.size() >= FILE_BYTES {
@@ -149,10 +151,11 @@ impl StagedFiles {
 
     fn begin(&self, arrays: &[ArrayRef]) -> Result<OpenFile, LakeError> {
         let name = format!("part-{}.zstd.parquet", uuid::Uuid::new_v4());
-        let upload = futures::executor::block_on(self.store.put_multipart(&Path::from(name.as_str())))
-            .map_err(|source| LakeError::delta("create a file of", self.layout.table(), source))?;
         let sink = UploadSink {
-            upload: WriteMultipart::new_with_chunk_size(upload, PART_BYTES),
+            store: Arc::clone(&self.store),
+            path: Path::from(name.as_str()),
+            waiting: Vec::new(),
+            upload: None,
             bytes: 0,
         };
         let encoder = FileEncoder::new(&self.layout, arrays, sink)?;
@@ -164,8 +167,7 @@ impl StagedFiles {
         let table = self.layout.table();
         let (sink, _, stats) = blocking(table, move || encoder.finish()).await??;
         let size = sink.bytes;
-        sink.upload
-            .finish()
+        sink.finish()
             .await
             .map_err(|source| LakeError::delta("write a file of", table, source))?;
         if let Some(path) = self.local_path(&name) {
@@ -181,7 +183,7 @@ impl StagedFiles {
     }
 
     fn local_path(&self, name: &str) -> Option<PathBuf> {
-        self.location.local().map(|folder| folder.join(name))
+        self.location.as_local().map(|folder| folder.join(name))
     }
 
     /// The columns of a chunk in the order of the table, with those that the lake adds.
@@ -237,7 +239,7 @@ impl Drop for StagedFiles {
         if self.kept || self.files.is_empty() {
             return;
         }
-        if let Some(folder) = self.location.local() {
+        if let Some(folder) = self.location.as_local() {
             for add in &self.files {
                 // What cannot be removed is no part of the table, and vacuum takes it.
                 let _ = std::fs::remove_file(folder.join(&add.path));
@@ -277,15 +279,45 @@ fn same_values(found: &DataType, wanted: &DataType) -> bool {
     }
 }
 
-/// Hands what Parquet writes to the store in parts.
+/// Hands what Parquet writes to the store: a file that is smaller than a part in one request, another in parts.
 struct UploadSink {
-    upload: WriteMultipart,
+    store: Arc<dyn ObjectStore>,
+    path: Path,
+    /// What was written before there was enough for a part.
+    waiting: Vec<u8>,
+    upload: Option<WriteMultipart>,
     bytes: u64,
+}
+
+impl UploadSink {
+    /// Sends what is enough for parts, and waits while too many of them are on their way.
+    async fn send_parts(&mut self) -> Result<(), ObjectStoreError> {
+        if self.upload.is_none() && self.waiting.len() >= PART_BYTES {
+            let parts = self.store.put_multipart(&self.path).await?;
+            let mut upload = WriteMultipart::new_with_chunk_size(parts, PART_BYTES);
+            upload.put(std::mem::take(&mut self.waiting).into());
+            self.upload = Some(upload);
+        }
+        match &mut self.upload {
+            Some(upload) => upload.wait_for_capacity(PARTS_IN_FLIGHT).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn finish(self) -> Result<(), ObjectStoreError> {
+        match self.upload {
+            Some(upload) => upload.finish().await.map(|_| ()),
+            None => self.store.put(&self.path, self.waiting.into()).await.map(|_| ()),
+        }
+    }
 }
 
 impl Write for UploadSink {
     fn write(&mut self, buffer: &[u8]) -> std::io::Result<usize> {
-        self.upload.write(buffer);
+        match &mut self.upload {
+            Some(upload) => upload.write(buffer),
+            None => self.waiting.extend_from_slice(buffer),
+        }
         self.bytes += buffer.len() as u64;
         Ok(buffer.len())
     }

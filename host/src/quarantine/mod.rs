@@ -31,10 +31,10 @@ use crate::checkpoint::ATTEMPTS;
 use crate::failpoint;
 use crate::identity::{AppId, BatchId};
 use crate::lake::{
-    DeltaLog, Ended, Entry, Kind, LakeError, Layout, Location, Proposal, Propose, commit, discard, read_all, txn,
-    write_one,
+    DeltaLog, Ended, Entry, Kind, LakeError, Layout, Proposal, Propose, commit, discard, read_all, txn, write_one,
 };
 use crate::lsn::UtcMicros;
+use crate::storage::Place;
 
 const KIND: Kind = Kind {
     name: "quarantine",
@@ -45,8 +45,8 @@ const KIND: Kind = Kind {
 pub const IN_METADATA: &str = "in_quarantine";
 
 /// Where the quarantine of a bronze table is.
-pub fn location_of(target: &str) -> String {
-    format!("{}__quarantine", target.trim_end_matches('/'))
+pub fn location_of(target: &Place) -> Place {
+    target.beside(&format!("{}__quarantine", target.name().unwrap_or_default()))
 }
 
 /// An attempt at a batch.
@@ -102,8 +102,8 @@ impl QuarantineTable {
     ///
     /// # Errors
     /// With kind `state` when it is no quarantine, or one that a newer sluice wrote.
-    pub async fn open(location: &str, app_id: &AppId) -> Result<Option<QuarantineTable>, LakeError> {
-        match DeltaLog::open(&Location::parse(location)?).await? {
+    pub async fn open(location: &Place, app_id: &AppId) -> Result<Option<QuarantineTable>, LakeError> {
+        match DeltaLog::open(location).await? {
             Some(log) => {
                 KIND.check(&log)?;
                 QuarantineTable::of(log, app_id).await.map(Some)
@@ -116,12 +116,10 @@ impl QuarantineTable {
     ///
     /// # Errors
     /// As [`QuarantineTable::open`], and what keeps a table from being created.
-    pub async fn open_or_create(location: &str, app_id: &AppId) -> Result<QuarantineTable, LakeError> {
+    pub async fn open_or_create(location: &Place, app_id: &AppId) -> Result<QuarantineTable, LakeError> {
         let comment =
             "quarantine of sluice: one row per change that could not be transformed; it holds no values of them";
-        let log = KIND
-            .open_or_create(&Location::parse(location)?, &columns(), comment.to_owned())
-            .await?;
+        let log = KIND.open_or_create(location, &columns(), comment.to_owned()).await?;
         QuarantineTable::of(log, app_id).await
     }
 

@@ -35,8 +35,8 @@ fn open(rows: &[QuarantineRow]) -> Vec<String> {
     open_rows(rows).into_iter().filter_map(|row| row.start_lsn).collect()
 }
 
-fn place(folder: &Path) -> String {
-    folder.join("t__quarantine").display().to_string()
+fn place(folder: &Path) -> Place {
+    Place::from(folder).join("t__quarantine")
 }
 
 #[test]
@@ -147,7 +147,7 @@ async fn an_attempt_is_written_once_and_none_after_a_later_one() {
     }
     assert_eq!(table.rows().await.unwrap().len(), 1);
     assert_eq!(table.put(at(4, 0), &rows, 1).await.unwrap(), Written::Now);
-    let files = std::fs::read_dir(place(folder.path())).unwrap();
+    let files = std::fs::read_dir(folder.path().join("t__quarantine")).unwrap();
     let parquet = files.filter(|entry| {
         let name = entry.as_ref().unwrap().file_name();
         name.to_string_lossy().ends_with(".parquet")
@@ -241,7 +241,7 @@ async fn what_is_old_goes_and_what_is_open_stays() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_of_another_kind_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let place = folder.path().display().to_string();
+    let place = Place::from(folder.path());
     crate::verdict::ControlTable::open_or_create(&place).await.unwrap();
     let error = QuarantineTable::open(&place, &app()).await.err().unwrap();
     assert_eq!(error.kind(), ErrorKind::State);
@@ -255,5 +255,8 @@ async fn a_table_of_another_kind_is_refused() {
 fn attempts_are_numbered_as_the_format_says() {
     assert_eq!(at(12, 34).version(), 12_034);
     assert_eq!(AttemptAt::of_version(12_034), at(12, 34));
-    assert_eq!(location_of("lake/bronze/t/"), "lake/bronze/t__quarantine");
+    assert_eq!(
+        location_of(&Place::local("lake/bronze/t/")).to_string(),
+        "lake/bronze/t__quarantine"
+    );
 }

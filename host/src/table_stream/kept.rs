@@ -3,6 +3,7 @@
 use crate::checkpoint::CheckpointReader;
 use crate::config::TableSettings;
 use crate::report::Event;
+use crate::storage::Place;
 use crate::transform::{ConfigFault, Provenance, TransformError};
 
 use super::described::plugin_name;
@@ -19,7 +20,7 @@ pub(super) async fn tell(shared: &Shared, settings: &TableSettings, error: &Stre
     if !about_components {
         return;
     }
-    let location = settings.checkpoint.display().to_string();
+    let location = settings.checkpoint.clone();
     let kept = tokio::task::spawn_blocking(move || kept(&location))
         .await
         .unwrap_or_default();
@@ -36,10 +37,8 @@ pub(super) async fn tell(shared: &Shared, settings: &TableSettings, error: &Stre
 }
 
 /// Each component of the newest plan, or of the last batch, whose bytes are there.
-fn kept(location: &str) -> Vec<String> {
-    let Ok(reader) = CheckpointReader::new(location) else {
-        return Vec::new();
-    };
+fn kept(checkpoint: &Place) -> Vec<String> {
+    let reader = CheckpointReader::new(checkpoint);
     let Ok(state) = reader.latest() else {
         return Vec::new();
     };

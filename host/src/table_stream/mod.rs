@@ -40,7 +40,6 @@ mod takeover;
 mod tally;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,6 +58,7 @@ use crate::scheduler::{Scheduler, Share};
 use crate::source::{
     AskPool, Catalog, LONGEST_POLL_PAUSE, Poll, PollState, Poller, Registration, SourceError, StreamPool,
 };
+use crate::storage::Place;
 use crate::transform::{Engine, KeyRing};
 use crate::verdict::VerdictWriter;
 
@@ -95,9 +95,9 @@ pub struct Shared {
     /// Who moved.
     pub poller: Poller,
     /// Facts tables by location.
-    pub facts: BTreeMap<PathBuf, FactsHub>,
+    pub facts: BTreeMap<Place, FactsHub>,
     /// Control tables by location.
-    pub verdicts: BTreeMap<PathBuf, VerdictWriter>,
+    pub verdicts: BTreeMap<Place, VerdictWriter>,
     /// Bounds of the process.
     pub limits: Limits,
     /// How each table does, for those who look.

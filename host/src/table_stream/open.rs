@@ -159,7 +159,7 @@ impl OpenTable {
         mut checkpoint: Checkpoint,
     ) -> Result<OpenTable, StreamError> {
         let spec = bronze_spec(settings, &shape, &chain);
-        let bronze = BronzeTable::open(&settings.target.display().to_string(), spec).await?;
+        let bronze = BronzeTable::open(&settings.target, spec).await?;
         let facts = shared.facts_of(settings)?;
         let verdicts = shared.verdicts_of(settings)?;
         let recorded_facts = facts.table.expect_numbered(&settings.app_id).await?;
@@ -550,8 +550,8 @@ fn bronze_column(column: &OutputColumn) -> Column {
 /// The position that the checkpoint has, and where instances begin, by a look at it from outside; nothing where it has none or
 /// cannot be read, which the opening of the checkpoint says then.
 pub(crate) async fn recorded_position(settings: &TableSettings) -> (Option<Lsn>, Vec<Begin>) {
-    let place = settings.checkpoint.display().to_string();
-    let state = blocking(move || CheckpointReader::new(&place)?.latest()).await;
+    let place = settings.checkpoint.clone();
+    let state = blocking(move || CheckpointReader::new(&place).latest()).await;
     let Some(last) = state.ok().and_then(|state| state.last_committed) else {
         return (None, Vec::new());
     };
@@ -559,7 +559,7 @@ pub(crate) async fn recorded_position(settings: &TableSettings) -> (Option<Lsn>,
     (last.position().map(|position| position.lsn), begins.unwrap_or_default())
 }
 
-/// Runs what blocks on local files off the runtime's threads.
+/// Runs what blocks on files and objects off the runtime's threads.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, CheckpointError> + Send + 'static,
 ) -> Result<T, StreamError> {

@@ -8,6 +8,7 @@ use crate::failpoint::{self, planted};
 use crate::identity::{AppId, BatchId, CaptureInstance};
 use crate::lsn::UtcMicros;
 use crate::quarantine::{AttemptAt, QuarantineRow, QuarantineTable, RowState, Written, location_of, open_rows};
+use crate::storage::Place;
 use crate::transform::{Chain, TransformError};
 
 use super::StreamError;
@@ -80,7 +81,7 @@ impl QuarantineLimit {
 
 /// The quarantine table of a stream, and what this process knows of it.
 pub(super) struct Quarantine {
-    location: String,
+    location: Place,
     app_id: AppId,
     fencing: i64,
     /// Absent until the first row.
@@ -99,7 +100,7 @@ pub(super) struct Quarantine {
 impl Quarantine {
     /// Looks for the table and what is in it.
     pub(super) async fn open(settings: &TableSettings) -> Result<Quarantine, StreamError> {
-        let location = location_of(&settings.target.display().to_string());
+        let location = location_of(&settings.target);
         let mut quarantine = Quarantine {
             table: QuarantineTable::open(&location, &settings.app_id).await?,
             location,
@@ -172,7 +173,7 @@ impl Quarantine {
         let removed = table.remove_before(UtcMicros(cutoff)).await?;
         if removed > 0 {
             tracing::debug!(
-                table = self.location,
+                table = %self.location,
                 removed,
                 "rows of quarantine older than their retention"
             );
@@ -266,7 +267,7 @@ impl Quarantine {
             let ahead = later.is_empty();
             return match ahead {
                 true => Err(StreamError::QuarantineAhead {
-                    table: self.location.clone(),
+                    table: self.location.to_string(),
                     app_id: self.app_id.clone(),
                     batch: newest.batch,
                 }),
@@ -353,7 +354,7 @@ impl Quarantine {
                 self.expect_same(at, &rows)
             }
             Written::Passed(there) => Err(StreamError::QuarantineAhead {
-                table: self.location.clone(),
+                table: self.location.to_string(),
                 app_id: self.app_id.clone(),
                 batch: there.batch,
             }),

@@ -6,6 +6,7 @@ use crate::config::TableSettings;
 use crate::identity::AppId;
 use crate::lake::BronzeTable;
 use crate::quarantine::AttemptAt;
+use crate::storage::Place;
 
 use super::StreamError;
 use super::committed;
@@ -13,9 +14,9 @@ use super::open::blocking;
 
 /// The newest attempt that had rows in quarantine, by the checkpoint alone.
 pub(crate) async fn recorded_in_quarantine(settings: &TableSettings) -> Result<Option<AttemptAt>, StreamError> {
-    let place = settings.checkpoint.display().to_string();
+    let place = settings.checkpoint.clone();
     let recorded = blocking(move || {
-        let reader = CheckpointReader::new(&place)?;
+        let reader = CheckpointReader::new(&place);
         // A checkpoint that a run would stop at says nothing.
         reader.latest()?;
         reader.quarantined()
@@ -45,7 +46,7 @@ pub(super) async fn by_record_or_bronze(
 /// Fails when the quarantine table lacks what is recorded. `there` is the newest attempt that it has, in a `Some` of its own
 /// where there is a table.
 pub(crate) fn expect_kept(
-    location: &str,
+    location: &Place,
     app_id: &AppId,
     recorded: Option<AttemptAt>,
     there: Option<Option<AttemptAt>>,
@@ -54,7 +55,7 @@ pub(crate) fn expect_kept(
         return Ok(());
     };
     Err(StreamError::QuarantineBehind {
-        table: location.to_owned(),
+        table: location.to_string(),
         app_id: app_id.clone(),
         recorded,
         there: match there {
@@ -80,7 +81,14 @@ mod tests {
 
     #[test]
     fn a_table_that_ends_before_what_is_recorded_is_missed() {
-        let kept = |recorded, there| expect_kept("/b__quarantine", &AppId("orders".into()), recorded, there);
+        let kept = |recorded, there| {
+            expect_kept(
+                &Place::local("/b__quarantine"),
+                &AppId("orders".into()),
+                recorded,
+                there,
+            )
+        };
         for (recorded, there, words) in [
             (None, None, None),
             (None, Some(None), None),

@@ -1,7 +1,5 @@
 //! Where a table stands by what earlier runs left, and whether it may go on from there. Nothing is written.
 
-use std::path::Path;
-
 use crate::checkpoint::{CheckpointReader, CheckpointState, Resume, Running, Stopped, reconcile};
 use crate::config::{OwnershipSettings, TableSettings};
 use crate::identity::BatchId;
@@ -78,10 +76,10 @@ pub(crate) async fn standing(
     chain: &Chain,
 ) -> Result<Standing, StreamError> {
     let wanted = identity(settings, database, &source.shape);
-    let location = settings.checkpoint.display().to_string();
-    let hosts = ownership.hosts().map(Path::to_path_buf);
+    let location = settings.checkpoint.clone();
+    let hosts = ownership.hosts().cloned();
     let reader = blocking(move || {
-        let reader = CheckpointReader::new(&location)?.with_hosts(hosts.as_deref());
+        let reader = CheckpointReader::new(&location).with_hosts(hosts.as_ref());
         reader.expect(&wanted)?;
         Ok(reader)
     })
@@ -103,7 +101,7 @@ pub(crate) async fn standing(
         (None, resume) => begun(&resume?, &seen)?,
     };
     // The records were read before the table, which had the rows first.
-    let place = location_of(&settings.target.display().to_string());
+    let place = location_of(&settings.target);
     expect_kept(&place, &settings.app_id, seen.in_quarantine, seen.quarantine)?;
     let planned = seen.state.open.as_ref();
     let left = match (&open, planned) {
@@ -181,7 +179,7 @@ async fn see(
         Ok((state, reading.quarantined()?, stopped))
     })
     .await?;
-    let target = settings.target.display().to_string();
+    let target = settings.target.clone();
     let bronze = BronzeTable::look(&target, &bronze_spec(settings, shape, chain)).await?;
     let quarantine = QuarantineTable::open(&location_of(&target), &settings.app_id).await?;
     let reader = reader.clone();

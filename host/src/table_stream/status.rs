@@ -133,12 +133,12 @@ pub(super) async fn tell_unopened(shared: &Shared, settings: &TableSettings, err
     if shared.purpose != Purpose::Follow || matches!(error, StreamError::TakenOver { .. }) {
         return;
     }
-    let place = settings.checkpoint.display().to_string();
+    let place = settings.checkpoint.clone();
     let own = shared.hosts.as_ref().map(|hosts| hosts.lease.id().to_owned());
-    let hosts = shared.hosts.as_ref().map(|hosts| hosts.lease.hosts().to_path_buf());
+    let hosts = shared.hosts.as_ref().map(|hosts| hosts.lease.hosts().clone());
     let (words, kind) = (error.told(), error.kind());
     let told = blocking(move || {
-        let reader = CheckpointReader::new(&place)?.with_hosts(hosts.as_deref());
+        let reader = CheckpointReader::new(&place).with_hosts(hosts.as_ref());
         stopped_unopened(&reader, own.as_deref(), words, kind)
     });
     // The error that stopped the table is the one to report.

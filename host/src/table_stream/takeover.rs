@@ -67,12 +67,9 @@ pub(super) async fn stand_by(
     };
     let mut told: Option<String> = None;
     loop {
-        let (place, folder) = (
-            settings.checkpoint.display().to_string(),
-            hosts.lease.hosts().to_path_buf(),
-        );
+        let (place, folder) = (settings.checkpoint.clone(), hosts.lease.hosts().clone());
         let looked = blocking(move || {
-            let reader = CheckpointReader::new(&place)?.with_hosts(Some(&folder));
+            let reader = CheckpointReader::new(&place).with_hosts(Some(&folder));
             match reader.owner()? {
                 Some(owner) => Ok(reader.lease_of(&owner)?.map(|lease| (owner, lease))),
                 None => Ok(None),
@@ -116,15 +113,15 @@ pub(super) async fn take(
     settings: &TableSettings,
     identity: StreamIdentity,
 ) -> Result<Checkpoint, StreamError> {
-    let location = settings.checkpoint.display().to_string();
+    let location = settings.checkpoint.clone();
     let Some(hosts) = &shared.hosts else {
         return blocking(move || Checkpoint::open(&location, &identity)).await;
     };
     loop {
         let (place, wanted) = (location.clone(), identity.clone());
-        let folder = hosts.lease.hosts().to_path_buf();
+        let folder = hosts.lease.hosts().clone();
         let (reader, owner, is_lost) = blocking(move || {
-            let reader = CheckpointReader::new(&place)?.with_hosts(Some(&folder));
+            let reader = CheckpointReader::new(&place).with_hosts(Some(&folder));
             reader.expect(&wanted)?;
             let owner = reader.owner()?;
             let is_lost = owner.is_none() && reader.has_batches()?;
@@ -173,7 +170,7 @@ async fn expect_over(
             "owned by {owner}: waiting to see whether its lease is renewed; if it is not, it is taken over in at most {:?} \
              ({})",
             lease.duration(),
-            folder.join(format!("{}.json", lease.id)).display()
+            folder.join(&format!("{}.json", lease.id))
         ),
     });
     let outcome = tokio::select! {
@@ -186,7 +183,7 @@ async fn expect_over(
         Outcome::Renewed(lease) => Err(CheckpointError::LeaseHeld {
             place,
             owner: owner.to_string(),
-            file: folder.join(format!("{}.json", lease.id)),
+            file: folder.join(&format!("{}.json", lease.id)),
         }
         .into()),
     }
@@ -200,7 +197,7 @@ async fn expect_all_over(
     settings: &TableSettings,
     reader: CheckpointReader,
 ) -> Result<bool, StreamError> {
-    let (folder, own) = (hosts.lease.hosts().to_path_buf(), hosts.lease.id().to_owned());
+    let (folder, own) = (hosts.lease.hosts().clone(), hosts.lease.id().to_owned());
     let others = blocking(move || others(&folder, Some(&own))).await?;
     let folder = hosts.lease.hosts();
     let mut may_wake = false;

@@ -22,10 +22,11 @@ use rows::{columns, record_batch, rows_of};
 
 use crate::failpoint;
 use crate::lake::{
-    DeltaLog, Ended, Entry, Fit, Group, Kind, LakeError, Layout, Location, Proposal, Propose, Sink, commit, discard,
-    fit, read_all, write_one,
+    DeltaLog, Ended, Entry, Fit, Group, Kind, LakeError, Layout, Proposal, Propose, Sink, commit, discard, fit,
+    read_all, write_one,
 };
 use crate::lsn::{Offset, UtcMicros};
+use crate::storage::Place;
 
 const KIND: Kind = Kind {
     name: "control",
@@ -128,12 +129,11 @@ struct Cached {
 
 impl ControlTable {
     /// Opens the table, after creating it when there is none.
-    pub async fn open_or_create(location: &str) -> Result<ControlTable, LakeError> {
-        let location = Location::parse(location)?;
+    pub async fn open_or_create(location: &Place) -> Result<ControlTable, LakeError> {
         let columns = columns();
         let table = location.to_string();
         let comment = "verdicts of sluice: one row per table, saying up to which instant it is complete".to_owned();
-        let log = KIND.open_or_create(&location, &columns, comment).await?;
+        let log = KIND.open_or_create(location, &columns, comment).await?;
         // Columns that it lacks come with the first row that is written.
         fit(&table, log.schema(), &columns, columns.len())?;
         Ok(ControlTable {
@@ -143,8 +143,8 @@ impl ControlTable {
     }
 
     /// The rows of a control table, by name; none when there is no such table. Changes nothing.
-    pub async fn read(location: &str) -> Result<Vec<ControlRow>, LakeError> {
-        let Some(log) = DeltaLog::open(&Location::parse(location)?).await? else {
+    pub async fn read(location: &Place) -> Result<Vec<ControlRow>, LakeError> {
+        let Some(log) = DeltaLog::open(location).await? else {
             return Ok(Vec::new());
         };
         let (batches, _) = read_all(&log).await?;

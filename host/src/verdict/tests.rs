@@ -31,11 +31,11 @@ fn versions(folder: &Path) -> usize {
 }
 
 async fn stored(folder: &Path) -> Vec<ControlRow> {
-    ControlTable::read(folder.to_str().unwrap()).await.unwrap()
+    ControlTable::read(&Place::from(folder)).await.unwrap()
 }
 
 async fn table(folder: &Path) -> ControlTable {
-    ControlTable::open_or_create(folder.to_str().unwrap()).await.unwrap()
+    ControlTable::open_or_create(&Place::from(folder)).await.unwrap()
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod running;
 mod sales;
 mod server;
 mod stand_in;
+mod stores;
 
 pub use held::Held;
 pub use lake::{Rows, commits, files_under, rows_of};
@@ -21,6 +22,8 @@ pub use server::{PASSWORD, Server};
 pub use stand_in::{
     PLAN, POLL, READ, clear_faults, fault, logins, until_blocked, until_no_fault_waits, with_the_next_read,
 };
+
+pub use stores::{Gate, Kind, Mirror, Store};
 
 /// A place under `target`, gone when the test ends well.
 pub fn scratch() -> tempfile::TempDir {

@@ -1,6 +1,7 @@
 //! Two hosts on the same list of tables, killed and paused at random: every change arrives once, and nobody writes after his
 //! successor.
 
+use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use rand::{Rng as _, SeedableRng as _};
 
-use crate::harness::{Project, Server, commits, rows_of, sales, wait_for};
+use crate::harness::{Kind, Mirror, Project, Server, Store, commits, rows_of, sales, wait_for};
 
 const TABLES: [&str; 4] = ["a", "b", "c", "d"];
 const LEASE: Duration = Duration::from_secs(2);
@@ -88,9 +89,24 @@ async fn insert(server: &Server, table: &str, last: &mut i64, rows: i64) {
     }
 }
 
-fn ids(project: &Project, table: &str) -> Vec<i64> {
+fn ids(lake: &Path, table: &str) -> Vec<i64> {
     const ORDER: [&str; 4] = ["_start_lsn", "_command_id", "_seqval", "_operation"];
-    rows_of(&project.bronze(&format!("dbo_{table}")), &ORDER).map_or_else(Vec::new, |rows| rows.numbers("id"))
+    rows_of(&lake.join(format!("bronze/dbo_{table}")), &ORDER).map_or_else(Vec::new, |rows| rows.numbers("id"))
+}
+
+/// The lake, as files: where it is, or a copy of a bucket as it is now.
+enum Lake {
+    There(std::path::PathBuf),
+    Copied(Mirror),
+}
+
+impl Lake {
+    fn path(&self) -> &Path {
+        match self {
+            Lake::There(path) => path,
+            Lake::Copied(mirror) => mirror.path(),
+        }
+    }
 }
 
 /// A number in the environment.
@@ -101,19 +117,60 @@ fn setting(name: &str, default: u64) -> u64 {
     }
 }
 
-/// `cargo xtask hosts [--minutes M]` plays it for longer.
+/// Where `cargo xtask hosts` wants it to be played; `None`: in each place.
+fn wanted(place: &str) -> bool {
+    std::env::var("SLUICE_HOSTS_ON").map_or(true, |wanted| wanted == place)
+}
+
+/// `cargo xtask hosts [--minutes M] [--on folder|s3|azure|gcs]` plays them for longer.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_hosts_that_are_killed_and_paused_at_random_write_every_change_once() {
-    let seed = setting("SLUICE_SEED", rand::random());
-    let seconds = setting("SLUICE_HOSTS_SECONDS", 20);
-    println!("SLUICE_SEED={seed}");
-    let mut random = StdRng::seed_from_u64(seed);
+    if !wanted("folder") {
+        return;
+    }
     let server = sales(&TABLES).await;
     let mut project = Project::new(&server, "sales").table("dbo_*", "");
     project.edit(
         "\n[defaults]",
         "\n[ownership]\nmode = \"lease\"\nlease = \"2s\"\nstandby = true\nhosts = \"hosts\"\n\n[defaults]",
     );
+    let lake = project.lake();
+    play(&server, &project, || Lake::There(lake.clone())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_hosts_on_s3_that_are_killed_and_paused_at_random_write_every_change_once() {
+    if wanted("s3") {
+        in_a_bucket(Kind::S3).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_hosts_on_azure_that_are_killed_and_paused_at_random_write_every_change_once() {
+    if wanted("azure") {
+        in_a_bucket(Kind::Azure).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_hosts_on_gcs_that_are_killed_and_paused_at_random_write_every_change_once() {
+    if wanted("gcs") {
+        in_a_bucket(Kind::Gcs).await;
+    }
+}
+
+async fn in_a_bucket(kind: Kind) {
+    let (server, store) = (sales(&TABLES).await, Store::start(kind));
+    let mut project = store.project(&server, "sales").table("dbo_*", "");
+    project.edit("lease = \"2s\"", "lease = \"2s\"\nstandby = true");
+    play(&server, &project, || Lake::Copied(store.mirror())).await;
+}
+
+async fn play(server: &Server, project: &Project, lake: impl Fn() -> Lake) {
+    let seed = setting("SLUICE_SEED", rand::random());
+    let seconds = setting("SLUICE_HOSTS_SECONDS", 20);
+    println!("SLUICE_SEED={seed}");
+    let mut random = StdRng::seed_from_u64(seed);
     let mut last = [0i64; TABLES.len()];
     let mut hosts = [Host::new(), Host::new()];
     let mut done = [0u32; 4];
@@ -134,14 +191,14 @@ async fn two_hosts_that_are_killed_and_paused_at_random_write_every_change_once(
                 done[2] += 1;
             }
             _ => {
-                host.start(&project);
+                host.start(project);
                 done[3] += 1;
             }
         }
         for _ in 0..random.random_range(0..4) {
             let table = random.random_range(0..TABLES.len());
             let rows = *[1, 1, 1, 5].choose(&mut random).expect("some");
-            insert(&server, TABLES[table], &mut last[table], rows).await;
+            insert(server, TABLES[table], &mut last[table], rows).await;
         }
         // Some pauses are longer than a lease, and some shorter.
         let pause = random.random_range(20..LEASE.as_millis() as u64);
@@ -152,7 +209,7 @@ async fn two_hosts_that_are_killed_and_paused_at_random_write_every_change_once(
         done[0], done[1], done[2], done[3]
     );
     for (table, last) in TABLES.iter().zip(&mut last) {
-        insert(&server, table, last, 1).await;
+        insert(server, table, last, 1).await;
     }
     for host in &mut hosts {
         host.wake();
@@ -160,12 +217,13 @@ async fn two_hosts_that_are_killed_and_paused_at_random_write_every_change_once(
     let has_all = |hosts: &mut [Host; 2]| {
         // One that lost its lease ends, and an orchestrator starts it again.
         for host in hosts.iter_mut() {
-            host.start(&project);
+            host.start(project);
         }
+        let lake = lake();
         TABLES
             .iter()
             .zip(&last)
-            .all(|(table, last)| ids(&project, table).len() as i64 >= *last)
+            .all(|(table, last)| ids(lake.path(), table).len() as i64 >= *last)
     };
     assert!(wait_for(|| has_all(&mut hosts)), "rows do not arrive, seed {seed}");
     for host in &mut hosts {
@@ -175,12 +233,14 @@ async fn two_hosts_that_are_killed_and_paused_at_random_write_every_change_once(
         wait_for(|| hosts.iter_mut().all(|host| !host.is_there())),
         "they do not end, seed {seed}"
     );
-    let facts = rows_of(&project.lake().join("ops/ingestion_facts"), &["batch_id"]).expect("facts");
+    let lake = lake();
+    let lake = lake.path();
+    let facts = rows_of(&lake.join("ops/ingestion_facts"), &["batch_id"]).expect("facts");
     let (app_ids, batches) = (facts.texts("app_id"), facts.texts("batch_id"));
     for (table, last) in TABLES.iter().zip(&last) {
         let wanted: Vec<i64> = (1..=*last).collect();
-        assert_eq!(ids(&project, table), wanted, "dbo_{table}, seed {seed}");
-        let owners: Vec<i64> = commits(&project.bronze(&format!("dbo_{table}")))
+        assert_eq!(ids(lake, table), wanted, "dbo_{table}, seed {seed}");
+        let owners: Vec<i64> = commits(&lake.join(format!("bronze/dbo_{table}")))
             .iter()
             .flatten()
             .filter(|action| action["txn"]["appId"].as_str().is_some_and(|id| id.ends_with("#owner")))

@@ -5,10 +5,12 @@ use anyhow::{Result, bail};
 use crate::numbers::numbers;
 use crate::shell::{self, say};
 
-const USAGE: &str = "cargo xtask hosts [--minutes M] [--seed S]";
-/// As long as nobody says.
+const USAGE: &str = "cargo xtask hosts [--minutes M] [--seed S] [--on folder|s3|azure|gcs]";
+/// Where the tables and leases are, each played after the other.
+const PLACES: [&str; 4] = ["folder", "s3", "azure", "gcs"];
+/// In each place, as long as nobody says.
 const MINUTES: u64 = 10;
-const TEST: &str = "two_hosts_that_are_killed_and_paused_at_random_write_every_change_once";
+const TESTS: &str = "many_tables::hosts::two_hosts_";
 
 /// Plays it. An error when a change is missing or there twice.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -17,7 +19,16 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     shell::cargo(&["build", "--workspace", "--bins"])?;
     say("killing and pausing hosts …");
     shell::cargo_with(
-        &["test", "--workspace", "--test", "it", TEST, "--", "--nocapture"],
+        &[
+            "test",
+            "--workspace",
+            "--test",
+            "it",
+            TESTS,
+            "--",
+            "--nocapture",
+            "--test-threads=1",
+        ],
         &environment,
     )
 }
@@ -25,7 +36,15 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 /// The arguments, as the test takes them.
 fn environment(arguments: &[String]) -> Result<Vec<(&'static str, String)>> {
     let mut environment = vec![("SLUICE_HOSTS_SECONDS", (MINUTES * 60).to_string())];
-    for (name, number) in numbers(arguments, USAGE)? {
+    let mut arguments = arguments.to_vec();
+    if let Some(at) = arguments.iter().position(|argument| argument == "--on") {
+        match arguments.get(at + 1) {
+            Some(place) if PLACES.contains(&place.as_str()) => environment.push(("SLUICE_HOSTS_ON", place.clone())),
+            _ => bail!("--on needs one of {}: {USAGE}", PLACES.join(", ")),
+        }
+        arguments.drain(at..at + 2);
+    }
+    for (name, number) in numbers(&arguments, USAGE)? {
         match name {
             "--minutes" => environment[0].1 = (number * 60).to_string(),
             "--seed" => environment.push(("SLUICE_SEED", number.to_string())),
@@ -50,7 +69,20 @@ mod tests {
                 ("SLUICE_SEED", "7".to_owned())
             ]
         );
-        for wrong in [&["--minutes"][..], &["--minutes", "x"], &["--hours", "1"]] {
+        assert_eq!(
+            of(&["--on", "s3", "--minutes", "1"]).unwrap(),
+            [
+                ("SLUICE_HOSTS_SECONDS", "60".to_owned()),
+                ("SLUICE_HOSTS_ON", "s3".to_owned())
+            ]
+        );
+        for wrong in [
+            &["--minutes"][..],
+            &["--minutes", "x"],
+            &["--hours", "1"],
+            &["--on"],
+            &["--on", "moon"],
+        ] {
             assert!(of(wrong).unwrap_err().to_string().contains(USAGE));
         }
     }

@@ -73,14 +73,19 @@ const PACKAGES: [Package; 9] = [
 ];
 
 /// Python packages that the tests use as independent peers, pinned.
-const PYTHON_PEERS: [&str; 5] = [
+const PYTHON_PEERS: [&str; 6] = [
     "deltalake==1.6.6",
     "pyarrow==26.0.1",
     "python-tds==1.17.1",
     "pyOpenSSL==26.4.0",
     // It brings Microsoft's ODBC driver 18.
     "mssql-python==1.16.0",
+    // An S3 that keeps its promises (docs/decisions/0018).
+    "ministack==1.5.33",
 ];
+
+/// Azure Blob Storage for the tests (docs/decisions/0018), from npm.
+const AZURITE: &str = "azurite@3.37.0";
 
 /// Installs what is missing.
 pub(crate) fn run(purpose: For) -> Result<()> {
@@ -91,6 +96,7 @@ pub(crate) fn run(purpose: For) -> Result<()> {
     .context("cannot set up a compiler for WebAssembly")?;
     if purpose == For::Tests {
         python()?;
+        azurite()?;
     }
     Ok(())
 }
@@ -140,6 +146,30 @@ fn apt(sudo: &[&str], arguments: &[&str]) -> Result<()> {
     shell::run(command[0], &command[1..])
 }
 
+fn azurite() -> Result<()> {
+    let folder = root().join("target/azurite");
+    let stamp = folder.join("sluice-azurite.txt");
+    if std::fs::read_to_string(&stamp).is_ok_and(|text| text == AZURITE) {
+        return Ok(());
+    }
+    say(&format!("installing {AZURITE} into {} …", folder.display()));
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let prefix = folder.to_string_lossy().into_owned();
+    shell::run(
+        "npm",
+        &[
+            "install",
+            "--silent",
+            "--no-audit",
+            "--no-fund",
+            "--prefix",
+            &prefix,
+            AZURITE,
+        ],
+    )?;
+    std::fs::write(&stamp, AZURITE).with_context(|| format!("cannot write {}", stamp.display()))
+}
+
 fn python() -> Result<()> {
     let venv = root().join("target/pyenv");
     let python = venv.join("bin/python");
@@ -147,7 +177,10 @@ fn python() -> Result<()> {
     let wanted = PYTHON_PEERS.join("\n");
     let stamp = venv.join("sluice-peers.txt");
     if std::fs::read_to_string(&stamp).is_ok_and(|text| text == wanted)
-        && succeeds(&python_text, &["-c", "import deltalake, pytds, OpenSSL, mssql_python"])
+        && succeeds(
+            &python_text,
+            &["-c", "import deltalake, pytds, OpenSSL, mssql_python, ministack"],
+        )
     {
         return Ok(());
     }

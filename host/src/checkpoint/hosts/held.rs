@@ -1,7 +1,7 @@
 //! This process's own lease: renewed on a thread of its own, which nothing else can keep from running.
 
 use std::fs::{File, OpenOptions};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -14,8 +14,9 @@ use crate::checkpoint::records::FORMAT;
 use crate::checkpoint::{CheckpointError, files};
 use crate::error::chain;
 use crate::identity::host_name;
-use crate::lake::{LakeError, durable};
+use crate::lake::LakeError;
 use crate::lsn::UtcMicros;
+use crate::storage::Place;
 
 /// Renewals in the time of a lease.
 const BEATS: u32 = 3;
@@ -26,24 +27,24 @@ const GOODBYE: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LeaseLost {
     /// Another process saw it not being renewed for a whole lease.
-    #[error("its lease {} was not renewed in time, and was ended by {} at {}", file.display(), ended.by, ended.at)]
+    #[error("its lease {file} was not renewed in time, and was ended by {} at {}", ended.by, ended.at)]
     Ended {
         /// The file of the lease.
-        file: PathBuf,
+        file: Place,
         /// By whom.
         ended: Ended,
     },
     /// Its file is gone, or somebody wrote something else to it.
-    #[error("the file of its lease, {}, was removed or replaced", file.display())]
+    #[error("the file of its lease, {file}, was removed or replaced")]
     Removed {
         /// The file of the lease.
-        file: PathBuf,
+        file: Place,
     },
     /// The file could not be written for a whole lease.
-    #[error("its lease {} could not be renewed for {lease:?}: {reason}", file.display())]
+    #[error("its lease {file} could not be renewed for {lease:?}: {reason}")]
     NotRenewed {
         /// The file of the lease.
-        file: PathBuf,
+        file: Place,
         /// How long a lease is.
         lease: Duration,
         /// What kept it from being renewed.
@@ -62,7 +63,7 @@ pub struct ProcessLease {
 
 #[derive(Debug)]
 struct Kept {
-    hosts: PathBuf,
+    hosts: Place,
     /// The name that the folder has in itself.
     hosts_id: String,
     id: String,
@@ -76,8 +77,9 @@ struct Kept {
     over: CancellationToken,
     given_back: Mutex<bool>,
     wake: Condvar,
-    /// Locked for the life of the process.
-    life: File,
+    /// Locked for the life of the process. For leases in a bucket, this machine may have no place for it: whether the process is
+    /// dead is then seen by its lease alone.
+    life: Option<File>,
 }
 
 /// What this process wrote last.
@@ -91,17 +93,24 @@ struct Last {
 
 impl ProcessLease {
     /// Takes a lease, after removing those of dead processes of this machine. Blocks on files.
-    pub fn start(hosts: &Path, lease: Duration) -> Result<ProcessLease, CheckpointError> {
+    pub fn start(hosts: &Place, lease: Duration) -> Result<ProcessLease, CheckpointError> {
         files::create_folder(hosts)?;
         let id = uuid::Uuid::new_v4().to_string();
         let hosts_id = lease::ensure_name(hosts)?;
         // Nobody sees the lock file before its lock is taken.
         let turn = lease::turn(hosts)?;
-        if turn.is_some() {
+        let in_a_bucket = hosts.as_object().is_some();
+        if turn.is_some() || in_a_bucket {
             sweep(hosts)?;
         }
         let life_file = lease::life_file(hosts, &id);
-        let life = lock_for_life(&life_file)?;
+        let life = match in_a_bucket {
+            false => Some(lock_for_life(&life_file)?),
+            true => {
+                let made = std::fs::create_dir_all(lease::lives(hosts));
+                made.ok().and_then(|()| lock_for_life(&life_file).ok())
+            }
+        };
         let now = UtcMicros::now();
         let first = Lease {
             format: FORMAT,
@@ -109,7 +118,7 @@ impl ProcessLease {
             host: host_name(),
             pid: std::process::id(),
             boot_id: lease::boot_id(),
-            device: lease::device_of(hosts),
+            device: life.as_ref().and_then(|_| lease::device_of(hosts)),
             beat: 0,
             lease_ms: millis(lease),
             started_at: now,
@@ -119,13 +128,13 @@ impl ProcessLease {
         let origin = Instant::now();
         let bytes = lease::to_bytes(hosts, &first)?;
         let file = lease::lease_file(hosts, &id);
-        if let Err(error) = durable::publish_new(&file, &bytes) {
-            let _ = files::remove(&life_file);
-            return Err(LakeError::io("write", &file, error).into());
+        if let Err(error) = lease::publish(&file, &bytes) {
+            let _ = std::fs::remove_file(&life_file);
+            return Err(error);
         }
         drop(turn);
         let kept = Arc::new(Kept {
-            hosts: hosts.to_path_buf(),
+            hosts: hosts.clone(),
             hosts_id,
             id,
             lease,
@@ -151,7 +160,9 @@ impl ProcessLease {
                 renewing.give_back();
                 drop::<Sender<()>>(until_given_back);
             })
-            .map_err(|error| LakeError::io("start the thread that renews", &file, error))?;
+            .map_err(|error| {
+                LakeError::Internal(format!("the thread that renews {file} cannot be started: {error}"))
+            })?;
         Ok(ProcessLease {
             kept,
             gave_back: Mutex::new(gave_back),
@@ -164,7 +175,7 @@ impl ProcessLease {
     }
 
     /// The folder of the leases.
-    pub fn hosts(&self) -> &Path {
+    pub fn hosts(&self) -> &Place {
         &self.kept.hosts
     }
 
@@ -271,8 +282,10 @@ impl Kept {
         let waited = self.wake.wait_while(given_back, |given_back| !*given_back);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
         let _ = files::remove(&lease::lease_file(&self.hosts, &self.id));
-        let _ = files::remove(&lease::life_file(&self.hosts, &self.id));
-        let _ = self.life.unlock();
+        if let Some(life) = &self.life {
+            let _ = std::fs::remove_file(lease::life_file(&self.hosts, &self.id));
+            let _ = life.unlock();
+        }
     }
 
     /// Writes the next beat. That the lease is lost is no error here.
@@ -365,7 +378,7 @@ impl Kept {
 }
 
 /// Removes what dead processes of this machine left. It is this machine's turn of this process.
-fn sweep(hosts: &Path) -> Result<(), CheckpointError> {
+fn sweep(hosts: &Place) -> Result<(), CheckpointError> {
     let names = files::names(hosts)?;
     for id in names.iter().filter_map(|name| name.strip_suffix(".json")) {
         // A file that cannot be read is for those whose stream it has.
@@ -377,14 +390,18 @@ fn sweep(hosts: &Path) -> Result<(), CheckpointError> {
         for name in names.iter().filter(|name| name.starts_with(&of_it)) {
             files::remove(&hosts.join(name))?;
         }
-        files::remove(&lease::life_file(hosts, id))?;
+        files::remove(&lease::life_file(hosts, id).into())?;
     }
+    let Some(folder) = hosts.as_local() else {
+        return Ok(());
+    };
     for id in names.iter().filter_map(|name| name.strip_suffix(".lock")) {
         // Of a process that ended between its two files. Should it only be about to write the second, nothing is lost but
         // that its death can be seen at once.
         let life = lease::life_file(hosts, id);
-        if !lease::lease_file(hosts, id).exists() && File::open(&life).is_ok_and(|file| file.try_lock().is_ok()) {
-            files::remove(&life)?;
+        let has_lease = folder.join(format!("{id}.json")).exists();
+        if !has_lease && File::open(&life).is_ok_and(|file| file.try_lock().is_ok()) {
+            files::remove(&life.into())?;
         }
     }
     Ok(())

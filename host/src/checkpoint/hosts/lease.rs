@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,7 @@ use crate::checkpoint::{CheckpointError, files};
 use crate::lake::LakeError;
 use crate::lake::durable;
 use crate::lsn::UtcMicros;
+use crate::storage::{ObjectPlace, Place};
 
 const ADVICE: &str = "remove it when its process is surely gone; a process that still runs stops its tables then";
 
@@ -104,7 +105,7 @@ impl LeaseState {
 }
 
 /// Looks at a lease. Changes nothing; blocks on files.
-pub fn look(hosts: &Path, id: &str) -> Result<LeaseState, CheckpointError> {
+pub fn look(hosts: &Place, id: &str) -> Result<LeaseState, CheckpointError> {
     Ok(read(hosts, id)?.0)
 }
 
@@ -113,40 +114,51 @@ pub fn look(hosts: &Path, id: &str) -> Result<LeaseState, CheckpointError> {
 /// That there is no such file says that the lease was given back only where the folder is surely the owner's. Another
 /// machine, or a container, can have it elsewhere, or have another folder under the same path.
 pub(in crate::checkpoint) fn lease_of_owner(
-    place: &Path,
-    hosts: Option<&Path>,
+    place: &Place,
+    hosts: Option<&Place>,
     owner: &Owner,
-) -> Result<Option<(PathBuf, LeaseState)>, CheckpointError> {
+) -> Result<Option<(Place, LeaseState)>, CheckpointError> {
     let Some(id) = owner.lease.as_deref() else {
         return Ok(None);
     };
-    let named = owner.hosts.as_deref().filter(|named| Some(*named) != hosts);
+    // Where the owner said that its leases are, as far as that place is known here.
+    let named_by_owner = owner.hosts.as_deref().and_then(|text| {
+        let known = [Some(place), hosts];
+        known.into_iter().flatten().find_map(|place| place.named_beside(text))
+    });
+    let named = named_by_owner.as_ref().filter(|named| Some(*named) != hosts);
     let folders = || hosts.into_iter().chain(named);
     for folder in folders() {
         match look(folder, id)? {
             LeaseState::Missing => {}
-            state => return Ok(Some((folder.to_path_buf(), state))),
+            state => return Ok(Some((folder.clone(), state))),
         }
     }
     for folder in folders() {
         let is_it = match &owner.hosts_id {
             Some(wanted) => name_of(folder)?.as_ref() == Some(wanted),
             // Of a sluice that gave its folder no name: its path, and what a process under a lease leaves there.
-            None => owner.hosts.as_deref() == Some(folder) && folder.join(files::LOCK).exists(),
+            None => {
+                let is_named = named_by_owner.as_ref() == Some(folder);
+                is_named
+                    && folder
+                        .as_local()
+                        .is_some_and(|folder| folder.join(files::LOCK).exists())
+            }
         };
         if is_it {
-            return Ok(Some((folder.to_path_buf(), LeaseState::Missing)));
+            return Ok(Some((folder.clone(), LeaseState::Missing)));
         }
     }
     Err(CheckpointError::HostsUnseen {
         place: place.display().to_string(),
         owner: owner.to_string(),
-        file: owner.hosts.clone().unwrap_or_default().join(format!("{id}.json")),
+        file: format!("{}/{id}.json", owner.hosts.as_deref().unwrap_or_default()),
     })
 }
 
 /// The leases that are neither given back nor of processes that are surely gone, but not `own`.
-pub(crate) fn others(hosts: &Path, own: Option<&str>) -> Result<Vec<LeaseState>, CheckpointError> {
+pub(crate) fn others(hosts: &Place, own: Option<&str>) -> Result<Vec<LeaseState>, CheckpointError> {
     let mut found = Vec::new();
     for name in files::names(hosts)? {
         match name.strip_suffix(".json") {
@@ -161,17 +173,17 @@ pub(crate) fn others(hosts: &Path, own: Option<&str>) -> Result<Vec<LeaseState>,
 }
 
 /// The name that a folder of leases has in itself; `None` before the first lease.
-pub(super) fn name_of(hosts: &Path) -> Result<Option<String>, CheckpointError> {
+pub(super) fn name_of(hosts: &Place) -> Result<Option<String>, CheckpointError> {
     let bytes = files::read_bytes(&hosts.join(NAME), ADVICE_NAME)?;
     Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()))
 }
 
 /// The same; a folder that has no name gets one.
-pub(super) fn ensure_name(hosts: &Path) -> Result<String, CheckpointError> {
+pub(super) fn ensure_name(hosts: &Place) -> Result<String, CheckpointError> {
     let file = hosts.join(NAME);
     let new = format!("{}\n", uuid::Uuid::new_v4());
     if name_of(hosts)?.is_none() {
-        durable::publish_new(&file, new.as_bytes()).map_err(|error| LakeError::io("write", &file, error))?;
+        publish(&file, new.as_bytes())?;
     }
     match name_of(hosts)? {
         Some(name) if !name.is_empty() => Ok(name),
@@ -180,7 +192,7 @@ pub(super) fn ensure_name(hosts: &Path) -> Result<String, CheckpointError> {
 }
 
 /// The state of a lease, and the bytes that it was read from: a replacement is compared with them.
-pub(super) fn read(hosts: &Path, id: &str) -> Result<(LeaseState, Vec<u8>), CheckpointError> {
+pub(super) fn read(hosts: &Place, id: &str) -> Result<(LeaseState, Vec<u8>), CheckpointError> {
     let file = lease_file(hosts, id);
     let Some(bytes) = files::read_bytes(&file, ADVICE)? else {
         return Ok((LeaseState::Missing, Vec::new()));
@@ -209,19 +221,51 @@ pub(super) enum Swap {
 ///
 /// Processes of one machine take turns. One that sleeps in its turn does not keep the others from theirs for ever: they go
 /// on, and then, as between machines, a renewal can undo an end. The fence tells such an owner.
-pub(super) fn swap(hosts: &Path, id: &str, expected: &[&[u8]], new: &[u8]) -> Result<Swap, CheckpointError> {
+///
+/// In a bucket the store compares. An answer that was lost shows in what is there: no content is written twice.
+pub(super) fn swap(hosts: &Place, id: &str, expected: &[&[u8]], new: &[u8]) -> Result<Swap, CheckpointError> {
     let file = lease_file(hosts, id);
+    let path = match file.split() {
+        Ok(path) => path,
+        Err(object) => return swap_object(object, expected, new),
+    };
     let _turn = turn(hosts)?;
     match files::read_bytes(&file, ADVICE)? {
         Some(there) if expected.contains(&there.as_slice()) => {}
         there => return Ok(Swap::Differs(there)),
     }
-    durable::replace(&file, new).map_err(|error| LakeError::io("write", &file, error))?;
+    durable::replace(path, new).map_err(|error| LakeError::io("write", path, error))?;
     Ok(Swap::Done(new.to_vec()))
 }
 
+fn swap_object(object: &ObjectPlace, expected: &[&[u8]], new: &[u8]) -> Result<Swap, CheckpointError> {
+    let version = match files::read_object(object)? {
+        Some((there, version)) if expected.contains(&there.as_slice()) => version,
+        there => return Ok(Swap::Differs(there.map(|(there, _)| there))),
+    };
+    if files::swap_object(object, Some(&version), new)? {
+        return Ok(Swap::Done(new.to_vec()));
+    }
+    Ok(Swap::Differs(files::read_object(object)?.map(|(there, _)| there)))
+}
+
+/// Writes a new file, and leaves one that is there. No fault is planted here: a lease is no part of a table's state.
+pub(super) fn publish(file: &Place, content: &[u8]) -> Result<(), CheckpointError> {
+    match file.split() {
+        Ok(path) => {
+            durable::publish_new(path, content).map_err(|error| LakeError::io("write", path, error))?;
+        }
+        Err(object) => {
+            object
+                .create(content)
+                .map_err(|error| LakeError::store("write", object, error))?;
+        }
+    }
+    Ok(())
+}
+
 /// Ends a lease, if its file has still the content that was read.
-pub(super) fn end(hosts: &Path, lease: &Lease, read: &[u8], by: String) -> Result<Swap, CheckpointError> {
+pub(super) fn end(hosts: &Place, lease: &Lease, read: &[u8], by: String) -> Result<Swap, CheckpointError> {
     let ended = Lease {
         ended: Some(Ended {
             by,
@@ -233,23 +277,36 @@ pub(super) fn end(hosts: &Path, lease: &Lease, read: &[u8], by: String) -> Resul
 }
 
 /// The content of a lease's file.
-pub(super) fn to_bytes(hosts: &Path, lease: &Lease) -> Result<Vec<u8>, CheckpointError> {
+pub(super) fn to_bytes(hosts: &Place, lease: &Lease) -> Result<Vec<u8>, CheckpointError> {
     files::to_json(&lease_file(hosts, &lease.id), lease)
 }
 
-/// The turn of this process on this machine, until it is dropped; `None` when another one sleeps in its own.
-pub(super) fn turn(hosts: &Path) -> Result<Option<File>, CheckpointError> {
-    files::take_lock(hosts, TURN, files::ADVICE_TURNS)
+/// The turn of this process on this machine, until it is dropped; `None` when another one sleeps in its own, and in a bucket,
+/// where there are none.
+pub(super) fn turn(hosts: &Place) -> Result<Option<File>, CheckpointError> {
+    match hosts.as_local() {
+        Some(folder) => files::take_lock(folder, TURN, files::ADVICE_TURNS),
+        None => Ok(None),
+    }
 }
 
 /// The file of a lease.
-pub(in crate::checkpoint) fn lease_file(hosts: &Path, id: &str) -> PathBuf {
-    hosts.join(format!("{id}.json"))
+pub(in crate::checkpoint) fn lease_file(hosts: &Place, id: &str) -> Place {
+    hosts.join(&format!("{id}.json"))
+}
+
+/// The folder of the locks that processes hold for their lives: that of the leases; where those are in a bucket, one of this
+/// machine's.
+pub(super) fn lives(hosts: &Place) -> PathBuf {
+    match hosts.as_local() {
+        Some(folder) => folder.to_path_buf(),
+        None => std::env::temp_dir().join("sluice-leases"),
+    }
 }
 
 /// The file whose lock the process holds for its life.
-pub(super) fn life_file(hosts: &Path, id: &str) -> PathBuf {
-    hosts.join(format!("{id}.lock"))
+pub(super) fn life_file(hosts: &Place, id: &str) -> PathBuf {
+    lives(hosts).join(format!("{id}.lock"))
 }
 
 /// Which start of which kernel this is.
@@ -258,21 +315,21 @@ pub(super) fn boot_id() -> Option<String> {
     Some(text.trim().to_owned()).filter(|id| !id.is_empty())
 }
 
-/// The device that a folder is on.
+/// The device that the locks are on.
 #[cfg(unix)]
-pub(super) fn device_of(folder: &Path) -> Option<u64> {
+pub(super) fn device_of(hosts: &Place) -> Option<u64> {
     use std::os::unix::fs::MetadataExt as _;
-    std::fs::metadata(folder).ok().map(|metadata| metadata.dev())
+    std::fs::metadata(lives(hosts)).ok().map(|metadata| metadata.dev())
 }
 
-/// The device that a folder is on.
+/// The device that the locks are on.
 #[cfg(not(unix))]
-pub(super) fn device_of(_folder: &Path) -> Option<u64> {
+pub(super) fn device_of(_hosts: &Place) -> Option<u64> {
     None
 }
 
 /// Whether the process is surely gone: its lock is one that this machine would see, and nobody has it.
-fn is_dead(hosts: &Path, lease: &Lease) -> Result<bool, CheckpointError> {
+fn is_dead(hosts: &Place, lease: &Lease) -> Result<bool, CheckpointError> {
     let here = lease.boot_id.is_some() && lease.boot_id == boot_id() && lease.device == device_of(hosts);
     if !here {
         return Ok(false);

@@ -1,11 +1,11 @@
 //! Leases through renewals, ends and dead processes, and checkpoints that are owned by them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::lease::{self, Swap, lease_file, life_file};
+use super::lease::{self, Swap};
 use super::*;
 use crate::checkpoint::records::FORMAT;
 use crate::checkpoint::samples::{commit_record, identity, offset, planned};
@@ -16,16 +16,33 @@ use crate::checkpoint::{
 use crate::error::{Classify as _, ErrorKind};
 use crate::identity::BatchId;
 use crate::lsn::UtcMicros;
+use crate::storage::Place;
+
+fn at(folder: impl AsRef<Path>) -> Place {
+    Place::from(folder.as_ref())
+}
+
+fn lease_file(hosts: &Path, id: &str) -> PathBuf {
+    hosts.join(format!("{id}.json"))
+}
+
+fn life_file(hosts: &Path, id: &str) -> PathBuf {
+    hosts.join(format!("{id}.lock"))
+}
+
+fn look(hosts: &Path, id: &str) -> Result<LeaseState, CheckpointError> {
+    super::look(&at(hosts), id)
+}
 
 /// Longer than any test: nothing is renewed by itself.
 const LONG: Duration = Duration::from_secs(100_000);
 
 fn start(hosts: &Path) -> Arc<ProcessLease> {
-    Arc::new(ProcessLease::start(hosts, LONG).unwrap())
+    Arc::new(ProcessLease::start(&at(hosts), LONG).unwrap())
 }
 
 fn held(hosts: &Path, id: &str) -> (Lease, Vec<u8>) {
-    match lease::read(hosts, id).unwrap() {
+    match lease::read(&at(hosts), id).unwrap() {
         (LeaseState::Held(lease), bytes) => (lease, bytes),
         other => panic!("{other:?}"),
     }
@@ -34,7 +51,7 @@ fn held(hosts: &Path, id: &str) -> (Lease, Vec<u8>) {
 /// Ends a lease as a process does that has seen it run out.
 fn end(hosts: &Path, id: &str) {
     let (lease, bytes) = held(hosts, id);
-    let swap = lease::end(hosts, &lease, &bytes, "process 7 on host b".to_owned()).unwrap();
+    let swap = lease::end(&at(hosts), &lease, &bytes, "process 7 on host b".to_owned()).unwrap();
     assert!(matches!(swap, Swap::Done(_)));
 }
 
@@ -47,7 +64,7 @@ fn left_behind(hosts: &Path, id: &str, change: impl FnOnce(&mut Lease)) {
         host: "a".to_owned(),
         pid: 4,
         boot_id: lease::boot_id(),
-        device: lease::device_of(hosts),
+        device: lease::device_of(&at(hosts)),
         beat: 12,
         lease_ms: 15_000,
         started_at: UtcMicros(0),
@@ -55,7 +72,7 @@ fn left_behind(hosts: &Path, id: &str, change: impl FnOnce(&mut Lease)) {
         ended: None,
     };
     change(&mut lease);
-    std::fs::write(lease_file(hosts, id), lease::to_bytes(hosts, &lease).unwrap()).unwrap();
+    std::fs::write(lease_file(hosts, id), lease::to_bytes(&at(hosts), &lease).unwrap()).unwrap();
     std::fs::write(life_file(hosts, id), b"").unwrap();
 }
 
@@ -68,7 +85,7 @@ fn a_renewal_raises_the_beat_and_an_end_is_noticed_by_the_next() {
     let (second, _) = held(folder.path(), lease.id());
     assert_eq!(second.beat, first.beat + 1);
     // Who saw the lease before the renewal cannot end it.
-    let swap = lease::end(folder.path(), &first, &stale, "somebody".to_owned()).unwrap();
+    let swap = lease::end(&at(folder.path()), &first, &stale, "somebody".to_owned()).unwrap();
     assert!(matches!(swap, Swap::Differs(Some(_))));
     assert!(lease.renew_now().unwrap() && lease.check().is_ok());
 
@@ -109,7 +126,7 @@ fn one_renewal_that_failed_is_no_loss_and_no_beat_is_used_twice() {
 #[test]
 fn a_lease_that_cannot_be_renewed_for_its_whole_time_is_lost() {
     let folder = tempfile::tempdir().unwrap();
-    let lease = ProcessLease::start(folder.path(), Duration::from_millis(60)).unwrap();
+    let lease = ProcessLease::start(&at(folder.path()), Duration::from_millis(60)).unwrap();
     let turns = folder.path().join("lock");
     std::fs::remove_file(&turns).unwrap();
     std::fs::create_dir(&turns).unwrap();
@@ -144,7 +161,7 @@ fn an_orderly_end_leaves_nothing_and_tells_who_waits() {
 #[test]
 fn a_folder_that_does_not_answer_keeps_no_process_from_its_end() {
     let folder = tempfile::tempdir().unwrap();
-    let lease = ProcessLease::start(folder.path(), Duration::from_millis(200)).unwrap();
+    let lease = ProcessLease::start(&at(folder.path()), Duration::from_millis(200)).unwrap();
     let file = lease_file(folder.path(), lease.id());
     // The renewal hangs: it holds what it works on until this test ends.
     lease.while_a_renewal_hangs(|lease| {
@@ -202,15 +219,16 @@ async fn a_watch_ends_what_runs_out_and_says_who_is_surely_gone() {
     let folder = tempfile::tempdir().unwrap();
     let hosts = folder.path();
     let watcher = HostWatcher::default();
-    assert_eq!(watcher.watch(hosts, "nobody").await.unwrap(), Outcome::Gone);
+    assert_eq!(watcher.watch(&at(hosts), "nobody").await.unwrap(), Outcome::Gone);
     left_behind(hosts, "dead", |_| {});
-    assert_eq!(watcher.watch(hosts, "dead").await.unwrap(), Outcome::Gone);
+    assert_eq!(watcher.watch(&at(hosts), "dead").await.unwrap(), Outcome::Gone);
     // A lease of no time runs out between two looks.
     left_behind(hosts, "away", |lease| {
         lease.boot_id = None;
         lease.lease_ms = 0;
     });
-    let all = (0..20).map(|_| watcher.watch(hosts, "away"));
+    let place = at(hosts);
+    let all = (0..20).map(|_| watcher.watch(&place, "away"));
     for outcome in futures::future::join_all(all).await {
         assert!(matches!(outcome.unwrap(), Outcome::RanOut(_)));
     }
@@ -236,7 +254,7 @@ async fn a_watch_sees_that_a_lease_is_renewed() {
         })
     };
     let watcher = HostWatcher::default();
-    let outcome = watcher.watch(folder.path(), lease.id()).await.unwrap();
+    let outcome = watcher.watch(&at(folder.path()), lease.id()).await.unwrap();
     seen.store(true, Ordering::SeqCst);
     renewing.join().unwrap();
     assert!(matches!(outcome, Outcome::Renewed(_)), "{outcome:?}");
@@ -245,8 +263,8 @@ async fn a_watch_sees_that_a_lease_is_renewed() {
 /// A checkpoint and two processes with leases.
 struct Two {
     _folder: tempfile::TempDir,
-    place: String,
-    hosts: std::path::PathBuf,
+    place: PathBuf,
+    hosts: PathBuf,
     first: Arc<ProcessLease>,
     second: Arc<ProcessLease>,
 }
@@ -256,7 +274,7 @@ impl Two {
         let folder = tempfile::tempdir().unwrap();
         let hosts = folder.path().join("hosts");
         Two {
-            place: folder.path().join("checkpoint").to_str().unwrap().to_owned(),
+            place: folder.path().join("checkpoint"),
             first: start(&hosts),
             second: start(&hosts),
             hosts,
@@ -265,7 +283,7 @@ impl Two {
     }
 
     fn open(&self, lease: &Arc<ProcessLease>, before: Option<&Owner>, may_wake: bool) -> Option<Checkpoint> {
-        Checkpoint::open_leased(&self.place, &identity("orders", "orders"), lease, before, may_wake).unwrap()
+        Checkpoint::open_leased(&at(&self.place), &identity("orders", "orders"), lease, before, may_wake).unwrap()
     }
 
     fn owner(&self) -> Owner {
@@ -273,7 +291,7 @@ impl Two {
     }
 
     fn reader(&self) -> CheckpointReader {
-        CheckpointReader::new(&self.place).unwrap()
+        CheckpointReader::new(&at(&self.place))
     }
 }
 
@@ -281,7 +299,7 @@ impl Two {
 fn an_owner_file_of_an_older_sluice_has_no_lease() {
     let two = Two::new();
     drop(two.open(&two.first, None, false).unwrap());
-    let file = Path::new(&two.place).join("owner.json");
+    let file = two.place.join("owner.json");
     let old = r#"{"format": 1, "host": "a", "pid": 3, "fencing": 4, "since": "2026-11-30T00:00:00.000Z"}"#;
     std::fs::write(&file, old).unwrap();
     let owner = two.owner();
@@ -305,9 +323,9 @@ fn who_was_judged_has_to_be_the_owner_still() {
 fn lock_and_lease_respect_each_other() {
     let two = Two::new();
     let id = identity("orders", "orders");
-    let locked = Checkpoint::open(&two.place, &id).unwrap();
+    let locked = Checkpoint::open(&at(&two.place), &id).unwrap();
     let owner = two.owner();
-    let error = Checkpoint::open_leased(&two.place, &id, &two.first, Some(&owner), false).unwrap_err();
+    let error = Checkpoint::open_leased(&at(&two.place), &id, &two.first, Some(&owner), false).unwrap_err();
     assert!(matches!(error, CheckpointError::Owned { .. }), "{error}");
     drop(locked);
 
@@ -316,7 +334,7 @@ fn lock_and_lease_respect_each_other() {
         panic!("it runs");
     };
     assert!(words.contains("lease renewed at"), "{words}");
-    let error = Checkpoint::open(&two.place, &id).unwrap_err();
+    let error = Checkpoint::open(&at(&two.place), &id).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::State);
     assert!(
         error.to_string().contains(two.first.id()) && error.to_string().contains("mode = \"lease\""),
@@ -327,14 +345,14 @@ fn lock_and_lease_respect_each_other() {
         panic!("it ran out");
     };
     assert!(words.contains("process 7 on host b ended it"), "{words}");
-    let locked = Checkpoint::open(&two.place, &id).unwrap();
+    let locked = Checkpoint::open(&at(&two.place), &id).unwrap();
     assert!(locked.unsettled()[0].may_wake);
     drop((leased, locked));
 }
 
 /// What the owner is told to be when its lease is looked for in `hosts`.
 fn seen_from(two: &Two, hosts: Option<&Path>) -> Result<LeaseState, CheckpointError> {
-    let found = two.reader().with_hosts(hosts).lease_of(&two.owner())?;
+    let found = two.reader().with_hosts(hosts.map(at).as_ref()).lease_of(&two.owner())?;
     Ok(found.unwrap().1)
 }
 
@@ -369,7 +387,7 @@ fn a_lease_counts_as_given_back_only_in_the_folder_that_it_was_in() {
         panic!("nobody knows");
     };
     assert!(words.contains("not seen from here"), "{words}");
-    let error = Checkpoint::open(&two.place, &identity("orders", "orders")).unwrap_err();
+    let error = Checkpoint::open(&at(&two.place), &identity("orders", "orders")).unwrap_err();
     assert!(matches!(error, CheckpointError::HostsUnseen { .. }), "{error}");
     // An empty folder under the path is another one.
     std::fs::create_dir(&two.hosts).unwrap();
@@ -387,13 +405,13 @@ fn a_lease_counts_as_given_back_only_in_the_folder_that_it_was_in() {
 #[test]
 fn a_repair_locks_out_who_runs_and_waits_for_who_may_wake_up() {
     let two = Two::new();
-    let reader = two.reader().with_hosts(Some(&two.hosts));
+    let reader = two.reader().with_hosts(Some(&at(&two.hosts)));
     let refused = || lock_unowned(&reader).map(drop).unwrap_err();
     let third = start(&two.hosts);
     drop(two.open(&third, None, false).unwrap());
     assert!(matches!(refused(), CheckpointError::Leased { .. }));
     // Nothing says who runs it, and three may.
-    let file = Path::new(&two.place).join("owner.json");
+    let file = two.place.join("owner.json");
     let whole = std::fs::read(&file).unwrap();
     for lost in [None, Some(&whole[..9])] {
         match lost {
@@ -433,7 +451,7 @@ fn a_repair_locks_out_who_runs_and_waits_for_who_may_wake_up() {
 /// Two count to one number at once, as where a lock does not reach: the first is the owner, and the file names the second.
 fn counted_twice(two: &Two) -> (Checkpoint, Checkpoint) {
     let first = two.open(&two.first, None, false).unwrap();
-    std::fs::remove_file(Path::new(&two.place).join("owner.json")).unwrap();
+    std::fs::remove_file(two.place.join("owner.json")).unwrap();
     let second = two.open(&two.second, None, false).unwrap();
     assert_eq!(first.fencing(), second.fencing());
     (first, second)
@@ -462,7 +480,7 @@ fn of_two_that_counted_to_one_number_the_one_that_goes_on_is_named() {
 fn an_owner_file_that_is_lost_is_written_again_by_who_runs() {
     let two = Two::new();
     let first = two.open(&two.first, None, false).unwrap();
-    let file = Path::new(&two.place).join("owner.json");
+    let file = two.place.join("owner.json");
     let owner = two.owner();
     for (n, cut) in [(0, None), (1, Some("{"))] {
         match cut {
@@ -607,9 +625,9 @@ fn under_a_lease_everybody_is_settled_with_and_under_the_lock_who_had_a_lease() 
     // Given back.
     std::fs::remove_file(lease_file(&two.hosts, two.second.id())).unwrap();
     let id = identity("orders", "orders");
-    let mut locked = Checkpoint::open(&two.place, &id).unwrap();
+    let mut locked = Checkpoint::open(&at(&two.place), &id).unwrap();
     assert!(!locked.unsettled().is_empty());
     locked.settled().unwrap();
     drop(locked);
-    assert!(Checkpoint::open(&two.place, &id).unwrap().unsettled().is_empty());
+    assert!(Checkpoint::open(&at(&two.place), &id).unwrap().unsettled().is_empty());
 }

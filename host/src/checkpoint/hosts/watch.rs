@@ -2,7 +2,6 @@
 //! wait for one lease and not for a thousand.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,6 +9,7 @@ use super::lease::{self, Lease, LeaseState, Swap};
 use crate::checkpoint::CheckpointError;
 use crate::identity::host_name;
 use crate::lake::LakeError;
+use crate::storage::Place;
 
 /// From one look to the next, at most.
 const LOOK: Duration = Duration::from_millis(250);
@@ -28,7 +28,7 @@ pub enum Outcome {
 /// The watches of this process, by lease.
 #[derive(Debug, Default)]
 pub struct HostWatcher {
-    watched: Mutex<HashMap<(PathBuf, String), Watched>>,
+    watched: Mutex<HashMap<(Place, String), Watched>>,
 }
 
 /// The newest outcome, and when it was found out. Who asks while one is being found out waits for it.
@@ -36,9 +36,9 @@ type Watched = Arc<tokio::sync::Mutex<Option<(Outcome, Instant)>>>;
 
 impl HostWatcher {
     /// Watches a lease until it is renewed or over; at most for the time of the lease, which it ends then.
-    pub async fn watch(&self, hosts: &Path, id: &str) -> Result<Outcome, CheckpointError> {
+    pub async fn watch(&self, hosts: &Place, id: &str) -> Result<Outcome, CheckpointError> {
         let asked = Instant::now();
-        let key = (hosts.to_path_buf(), id.to_owned());
+        let key = (hosts.clone(), id.to_owned());
         let watched = {
             let mut all = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(all.entry(key).or_default())
@@ -55,12 +55,12 @@ impl HostWatcher {
     }
 }
 
-async fn watch(hosts: &Path, id: &str) -> Result<Outcome, CheckpointError> {
+async fn watch(hosts: &Place, id: &str) -> Result<Outcome, CheckpointError> {
     let mut beat: Option<Beat> = None;
     loop {
         let looked = Instant::now();
         let (state, bytes) = {
-            let (hosts, id) = (hosts.to_path_buf(), id.to_owned());
+            let (hosts, id) = (hosts.clone(), id.to_owned());
             blocking(move || lease::read(&hosts, &id)).await?
         };
         let lease = match state {
@@ -114,8 +114,8 @@ impl Beat {
 }
 
 /// Ends a lease that ran out, unless it is renewed in this instant.
-async fn end(hosts: &Path, lease: Lease, read: Vec<u8>) -> Result<Outcome, CheckpointError> {
-    let hosts = hosts.to_path_buf();
+async fn end(hosts: &Place, lease: Lease, read: Vec<u8>) -> Result<Outcome, CheckpointError> {
+    let hosts = hosts.clone();
     blocking(move || {
         let by = format!("process {} on host {}", std::process::id(), host_name());
         if let Swap::Done(_) = lease::end(&hosts, &lease, &read, by)? {

@@ -3,7 +3,6 @@
 mod watch;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use clap::Args;
 use serde::Serialize;
@@ -17,6 +16,7 @@ use crate::error::{Classify, ErrorKind, chain};
 use crate::fanout::expand_from_disk;
 use crate::identity::{AppId, BatchId, CaptureInstance};
 use crate::lsn::{Lsn, UtcMicros};
+use crate::storage::Place;
 use crate::verdict::{self, ControlRow, ControlTable};
 
 #[derive(Debug, Args)]
@@ -137,11 +137,11 @@ impl TableStatus {
 
 /// How far all tables are, and the checkpoints that cannot be read.
 async fn look(settings: &Settings) -> Result<(Vec<TableStatus>, Vec<(ErrorKind, String)>), Failure> {
-    let mut control: BTreeMap<String, Vec<ControlRow>> = BTreeMap::new();
+    let mut control: BTreeMap<Place, Vec<ControlRow>> = BTreeMap::new();
     let mut failed: Vec<(ErrorKind, String)> = Vec::new();
     let mut all = Vec::new();
     for table in &settings.tables {
-        let location = table.control_table.display().to_string();
+        let location = table.control_table.clone();
         if !control.contains_key(&location) {
             control.insert(location.clone(), ControlTable::read(&location).await?);
         }
@@ -154,7 +154,7 @@ async fn look(settings: &Settings) -> Result<(Vec<TableStatus>, Vec<(ErrorKind, 
 
 fn status_of(
     table: &TableSettings,
-    hosts: Option<&Path>,
+    hosts: Option<&Place>,
     control: &[ControlRow],
     failed: &mut Vec<(ErrorKind, String)>,
 ) -> TableStatus {
@@ -195,10 +195,10 @@ fn status_of(
 
 fn read_checkpoint(
     table: &TableSettings,
-    hosts: Option<&Path>,
+    hosts: Option<&Place>,
     status: &mut TableStatus,
 ) -> Result<(), CheckpointError> {
-    let reader = CheckpointReader::new(&table.checkpoint.display().to_string())?.with_hosts(hosts);
+    let reader = CheckpointReader::new(&table.checkpoint).with_hosts(hosts);
     if reader.identity()?.is_none() {
         return Ok(());
     }

@@ -73,7 +73,7 @@ fn rates(
 ) -> BTreeMap<CaptureInstance, f64> {
     let of = |table: &crate::config::TableSettings| {
         let name = &table.capture_instance;
-        let reader = CheckpointReader::new(&table.checkpoint.display().to_string()).ok()?;
+        let reader = CheckpointReader::new(&table.checkpoint);
         let records = reader.commits_after(since.get(name).copied()).ok()?;
         let rows: i64 = records.iter().filter_map(|record| record.facts.rows).sum();
         Some((name.clone(), rows as f64 / elapsed.as_secs_f64()))

@@ -3,13 +3,15 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::DrillError;
+use super::{DrillError, path_of};
 use crate::checkpoint::{Owner, files};
 use crate::doctor::subject::Subject;
+use crate::storage::Place;
 
 /// Copies checkpoint, bronze, facts, control and quarantine into a folder. The verdict is copied first, and bronze and quarantine
 /// last, against the order in which a run writes them, so that a copy of a running table is never ahead where it must not be.
 pub(super) fn copy_of(subject: &Subject, folder: &Path) -> Result<Subject, DrillError> {
+    let folder = Place::from(folder);
     let copy = Subject {
         checkpoint: folder.join("checkpoint"),
         target: folder.join("bronze"),
@@ -25,14 +27,17 @@ pub(super) fn copy_of(subject: &Subject, folder: &Path) -> Result<Subject, Drill
         (&subject.target, &copy.target),
         (&subject.quarantine(), &copy.quarantine()),
     ] {
-        tree(from, to)?;
+        let from = from
+            .as_local()
+            .ok_or_else(|| DrillError::InABucket { place: from.clone() })?;
+        tree(from, path_of(to))?;
     }
     disown(&copy.checkpoint)?;
     Ok(copy)
 }
 
 /// The process that runs the table, or may wake up, does not run its copy. A file that is damaged stays so.
-fn disown(checkpoint: &Path) -> Result<(), DrillError> {
+fn disown(checkpoint: &Place) -> Result<(), DrillError> {
     let file = checkpoint.join(files::OWNER);
     let Ok(Some(owner)) = files::read_json::<Owner>(&file, files::ADVICE_OWNER) else {
         return Ok(());
@@ -46,8 +51,11 @@ fn disown(checkpoint: &Path) -> Result<(), DrillError> {
     };
     let written = serde_json::to_vec_pretty(&owner).map_err(std::io::Error::other);
     written
-        .and_then(|bytes| std::fs::write(&file, bytes))
-        .map_err(|source| DrillError::Copy { path: file, source })
+        .and_then(|bytes| std::fs::write(path_of(&file), bytes))
+        .map_err(|source| DrillError::Copy {
+            path: path_of(&file).to_path_buf(),
+            source,
+        })
 }
 
 fn tree(from: &Path, to: &Path) -> Result<(), DrillError> {
@@ -97,7 +105,7 @@ mod tests {
     fn a_copy_of_a_table_under_a_lease_is_nobodys() {
         let folder = tempfile::tempdir().unwrap();
         let original = Subject {
-            checkpoint: folder.path().join("original"),
+            checkpoint: Place::from(folder.path()).join("original"),
             ..subject()
         };
         let owner = Owner {
@@ -107,7 +115,7 @@ mod tests {
             fencing: 7,
             since: UtcMicros::now(),
             lease: Some("x".into()),
-            hosts: Some(folder.path().join("hosts")),
+            hosts: Some(folder.path().join("hosts").display().to_string()),
             hosts_id: Some("y".into()),
             unsettled: vec![crate::checkpoint::Unsettled {
                 owner: None,
@@ -118,7 +126,7 @@ mod tests {
         files::publish_json(&original.checkpoint.join(files::OWNER), &owner).unwrap();
         let copy = copy_of(&original, &folder.path().join("copy")).unwrap();
         let read =
-            |checkpoint: &Path| -> Owner { files::read_json(&checkpoint.join(files::OWNER), "").unwrap().unwrap() };
+            |checkpoint: &Place| -> Owner { files::read_json(&checkpoint.join(files::OWNER), "").unwrap().unwrap() };
         let there = read(&copy.checkpoint);
         assert_eq!((there.fencing, there.host.as_str()), (7, "a"));
         assert_eq!(

@@ -3,14 +3,14 @@
 
 use std::fs;
 use std::io::Result;
-use std::path::{Path, PathBuf};
 
-use super::{Outcome, made_up};
+use super::{Outcome, made_up, path_of};
 use crate::checkpoint::files;
 use crate::doctor::delta_files::DeltaFiles;
 use crate::doctor::evidence::Evidence;
 use crate::doctor::finding::Code;
 use crate::doctor::subject::Subject;
+use crate::storage::Place;
 
 /// Something that can happen to a table.
 pub(super) struct Damage {
@@ -118,9 +118,9 @@ pub(super) const DAMAGES: &[Damage] = &[
     }),
     damage!("a folder in place of the lock", LockDamaged, Refused, |table, _| {
         let lock = table.checkpoint.join(files::LOCK);
-        match fs::remove_file(&lock) {
+        match fs::remove_file(path_of(&lock)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-            _ => fs::create_dir(&lock).map(|()| Done),
+            _ => fs::create_dir(path_of(&lock)).map(|()| Done),
         }
     }),
     damage!(
@@ -130,7 +130,7 @@ pub(super) const DAMAGES: &[Damage] = &[
         |_, seen| { set_back(seen) }
     ),
     damage!("the checkpoint deleted", CheckpointDeleted, Repaired, |table, _| {
-        fs::remove_dir_all(&table.checkpoint).map(|()| Done)
+        fs::remove_dir_all(path_of(&table.checkpoint)).map(|()| Done)
     }),
     damage!(
         "a component's copy cut in half",
@@ -149,7 +149,7 @@ pub(super) const DAMAGES: &[Damage] = &[
         RunMends,
         |table, _| {
             let file = table.checkpoint.join(files::COMMITS).join(".9.json.0123.sluice-tmp");
-            fs::write(file, "{").map(|()| Done)
+            fs::write(path_of(&file), "{").map(|()| Done)
         }
     ),
     damage!(
@@ -166,7 +166,7 @@ pub(super) const DAMAGES: &[Damage] = &[
     ),
     damage!("bronze deleted", BronzeMissing, Refused, |table, seen| {
         match seen.bronze.exists {
-            true => fs::remove_dir_all(&table.target).map(|()| Done),
+            true => fs::remove_dir_all(path_of(&table.target)).map(|()| Done),
             false => Ok(NotApplicable("there is no bronze table yet")),
         }
     }),
@@ -182,7 +182,7 @@ pub(super) const DAMAGES: &[Damage] = &[
         Refused,
         |_, seen| {
             match middle(&seen.bronze) {
-                Some(version) => fs::write(entry(&seen.bronze, version), "").map(|()| Done),
+                Some(version) => fs::write(path_of(&entry(&seen.bronze, version)), "").map(|()| Done),
                 None => Ok(NO_MIDDLE),
             }
         }
@@ -193,7 +193,7 @@ pub(super) const DAMAGES: &[Damage] = &[
         Refused,
         |_, seen| {
             match middle(&seen.bronze) {
-                Some(version) => fs::remove_file(entry(&seen.bronze, version)).map(|()| Done),
+                Some(version) => fs::remove_file(path_of(&entry(&seen.bronze, version))).map(|()| Done),
                 None => Ok(NO_MIDDLE),
             }
         }
@@ -205,10 +205,10 @@ pub(super) const DAMAGES: &[Damage] = &[
         made_up::deletion
     ),
     damage!("the facts table deleted", FactsMissing, Repaired, |table, _| {
-        fs::remove_dir_all(&table.facts_table).map(|()| Done)
+        fs::remove_dir_all(path_of(&table.facts_table)).map(|()| Done)
     }),
     damage!("the control table deleted", ControlMissing, RunMends, |table, _| {
-        fs::remove_dir_all(&table.control_table).map(|()| Done)
+        fs::remove_dir_all(path_of(&table.control_table)).map(|()| Done)
     }),
 ];
 
@@ -217,12 +217,13 @@ fn newest(seen: &Evidence) -> Option<i64> {
 }
 
 /// Files of a copy only: a link to a data file is removed, the file of the original stays.
-pub(super) fn remove(file: &Path) -> Result<Damaged> {
-    fs::remove_file(file).map(|()| Done)
+pub(super) fn remove(file: &Place) -> Result<Damaged> {
+    fs::remove_file(path_of(file)).map(|()| Done)
 }
 
 /// As a disk leaves a file that it did not write to its end.
-fn cut(file: &Path) -> Result<Damaged> {
+fn cut(file: &Place) -> Result<Damaged> {
+    let file = path_of(file);
     if !file.exists() {
         return Ok(NotApplicable("there is no such file"));
     }
@@ -238,10 +239,10 @@ fn set_back(seen: &Evidence) -> Result<Damaged> {
     }
     let last = batches[batches.len() - 3];
     for batch in batches.iter().filter(|batch| **batch > last) {
-        fs::remove_file(seen.checkpoint.commit_file(*batch))?;
+        fs::remove_file(path_of(&seen.checkpoint.commit_file(*batch)))?;
     }
     for (batch, attempt) in seen.checkpoint.plans.keys().filter(|(batch, _)| *batch > last) {
-        fs::remove_file(seen.checkpoint.plan_file(*batch, *attempt))?;
+        fs::remove_file(path_of(&seen.checkpoint.plan_file(*batch, *attempt)))?;
     }
     Ok(Done)
 }
@@ -261,7 +262,7 @@ fn set_bronze_back(seen: &Evidence) -> Result<Damaged> {
 /// Takes away a version and all that came after it.
 pub(super) fn cut_off(table: &DeltaFiles, version: u64) -> Result<Damaged> {
     for later in version..=table.newest().unwrap_or(version) {
-        fs::remove_file(entry(table, later))?;
+        fs::remove_file(path_of(&entry(table, later)))?;
     }
     Ok(Done)
 }
@@ -274,6 +275,6 @@ pub(super) fn middle(table: &DeltaFiles) -> Option<u64> {
 }
 
 /// The file of a version.
-pub(super) fn entry(table: &DeltaFiles, version: u64) -> PathBuf {
-    table.folder.join("_delta_log").join(format!("{version:020}.json"))
+pub(super) fn entry(table: &DeltaFiles, version: u64) -> Place {
+    table.folder.join("_delta_log").join(&format!("{version:020}.json"))
 }

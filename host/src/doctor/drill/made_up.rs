@@ -2,20 +2,21 @@
 
 use std::fs;
 use std::io::{Error, Result};
-use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use super::damages::Damaged;
+use super::path_of;
 use crate::checkpoint::{CommitRecord, Ended, Lease, Owner, PlannedBatch, StreamIdentity, files};
 use crate::doctor::evidence::Evidence;
 use crate::doctor::ledger::chain_of;
 use crate::doctor::subject::Subject;
 use crate::identity::{AppId, BatchId};
 use crate::lsn::UtcMicros;
+use crate::storage::Place;
 
 /// Plans the batch after the newest one, in the likeness of the newest plan. `None` when there is none.
-pub(super) fn open_batch(seen: &Evidence) -> Result<Option<PathBuf>> {
+pub(super) fn open_batch(seen: &Evidence) -> Result<Option<Place>> {
     let checkpoint = &seen.checkpoint;
     let Some(newest) = checkpoint.commits.keys().next_back().copied() else {
         return Ok(None);
@@ -72,8 +73,8 @@ pub(super) fn foreign_identity(seen: &Evidence) -> Result<Damaged> {
 
 /// An owner on a machine that is gone, whose lease another process has ended.
 pub(super) fn dead_owner(table: &Subject, seen: &Evidence) -> Result<Damaged> {
-    let hosts = table.checkpoint.with_file_name("hosts");
-    fs::create_dir_all(&hosts)?;
+    let hosts = table.checkpoint.beside("hosts");
+    fs::create_dir_all(path_of(&hosts))?;
     let before = seen.checkpoint.owner.as_ref().and_then(|owner| owner.whole());
     let id = "drill".to_owned();
     let now = UtcMicros::now();
@@ -93,7 +94,7 @@ pub(super) fn dead_owner(table: &Subject, seen: &Evidence) -> Result<Damaged> {
             at: now,
         }),
     };
-    write(&hosts.join(format!("{id}.json")), &lease)?;
+    write(&hosts.join(&format!("{id}.json")), &lease)?;
     let owner = Owner {
         format: crate::checkpoint::FORMAT,
         host: lease.host,
@@ -101,7 +102,7 @@ pub(super) fn dead_owner(table: &Subject, seen: &Evidence) -> Result<Damaged> {
         fencing: before.map_or(1, |owner| owner.fencing),
         since: now,
         lease: Some(id),
-        hosts: Some(hosts),
+        hosts: Some(hosts.to_string()),
         hosts_id: None,
         unsettled: Vec::new(),
     };
@@ -124,13 +125,16 @@ pub(super) fn deletion(table: &Subject, seen: &Evidence) -> Result<Damaged> {
         }}),
     ];
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    let entry = table.target.join("_delta_log").join(format!("{:020}.json", newest + 1));
-    fs::write(entry, text)?;
+    let entry = table
+        .target
+        .join("_delta_log")
+        .join(&format!("{:020}.json", newest + 1));
+    fs::write(path_of(&entry), text)?;
     Ok(Damaged::Done)
 }
 
-fn write(file: &Path, content: &impl Serialize) -> Result<()> {
+fn write(file: &Place, content: &impl Serialize) -> Result<()> {
     // A new file in place of the old one, as an editor or a restore writes it.
     let bytes = serde_json::to_vec_pretty(content).map_err(Error::other)?;
-    fs::write(file, bytes)
+    fs::write(path_of(file), bytes)
 }

@@ -20,6 +20,7 @@ use super::subject::Subject;
 use super::{examine, gather};
 use crate::error::{Classify, ErrorKind, chain};
 use crate::identity::CaptureInstance;
+use crate::storage::Place;
 use copy::copy_of;
 use damages::{DAMAGES, Damage, Damaged};
 use of_quarantine::OF_QUARANTINE;
@@ -103,6 +104,14 @@ pub enum DrillError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// A table that cannot be copied as a folder.
+    #[error(
+        "{place} is in a bucket, and a drill damages copies of folders: copy the table to a folder, and drill that one"
+    )]
+    InABucket {
+        /// What is there.
+        place: Place,
+    },
     /// A step of the work ended abruptly.
     #[error("a step of the drill ended abruptly")]
     Task,
@@ -112,6 +121,7 @@ impl Classify for DrillError {
     fn kind(&self) -> ErrorKind {
         match self {
             DrillError::Task => ErrorKind::Internal,
+            DrillError::InABucket { .. } => ErrorKind::Config,
             DrillError::Copy { .. } | DrillError::Ill { .. } | DrillError::NotStarted { .. } => ErrorKind::State,
         }
     }
@@ -280,6 +290,11 @@ async fn mended(
         return Err("after the repair the table stands at another position than before the damage".to_owned());
     }
     State::of(copy).await.equals(known, outcome)
+}
+
+/// The path of something of a copy, which is in a folder always.
+fn path_of(copied: &Place) -> &Path {
+    copied.as_local().unwrap_or(Path::new(""))
 }
 
 async fn blocking<T: Send + 'static>(

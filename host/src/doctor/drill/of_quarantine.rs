@@ -5,6 +5,7 @@ use std::io::Result;
 
 use super::Outcome;
 use super::damages::{Damage, Damaged, NO_MIDDLE, cut_off, entry, middle, remove};
+use super::path_of;
 use crate::doctor::evidence::{Evidence, quarantine_id};
 use crate::doctor::finding::Code;
 use crate::doctor::subject::Subject;
@@ -26,7 +27,7 @@ macro_rules! damage {
 pub(super) const OF_QUARANTINE: &[Damage] = &[
     damage!("the quarantine table deleted", QuarantineMissing, |table, seen| {
         match recorded(seen) {
-            Some(_) => fs::remove_dir_all(table.quarantine()).map(|()| Damaged::Done),
+            Some(_) => fs::remove_dir_all(path_of(&table.quarantine())).map(|()| Damaged::Done),
             None => Ok(NO_ROWS),
         }
     }),
@@ -44,7 +45,7 @@ pub(super) const OF_QUARANTINE: &[Damage] = &[
     damage!("an entry of quarantine's log emptied", LogEntryDamaged, |_, seen| {
         let table = &seen.quarantine.table;
         match middle(table) {
-            Some(version) => fs::write(entry(table, version), "").map(|()| Damaged::Done),
+            Some(version) => fs::write(path_of(&entry(table, version)), "").map(|()| Damaged::Done),
             None => Ok(NO_MIDDLE),
         }
     }),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::Outcome;
+use super::{Outcome, path_of};
 use crate::checkpoint::CommitRecord;
 use crate::doctor::gather;
 use crate::doctor::subject::Subject;
@@ -36,7 +36,7 @@ impl State {
             &subject.control_table,
             &subject.quarantine(),
         ] {
-            collect(folder, &mut files);
+            collect(path_of(folder), &mut files);
         }
         let commits = &evidence.checkpoint.commits;
         let mut bronze: Vec<_> = evidence

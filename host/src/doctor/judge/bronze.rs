@@ -180,7 +180,7 @@ pub(super) fn foreign_commit(table: &DeltaFiles, means: &str, advice: &str) -> O
     Some(found(
         Code::ForeignCommit,
         Severity::NeedsPerson,
-        &table.folder.join("_delta_log").join(format!("{version:020}.json")),
+        &table.folder.join("_delta_log").join(&format!("{version:020}.json")),
         format!("version {version} is a {operation} that sluice did not make{more}"),
         means,
         advice,

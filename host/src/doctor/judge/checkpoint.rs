@@ -1,13 +1,12 @@
 //! Whose checkpoint it is, and its single files but plans and commits.
 
-use std::path::Path;
-
 use super::{count, found};
 use crate::checkpoint::{StreamIdentity, files};
 use crate::doctor::checkpoint_files::Seen;
 use crate::doctor::evidence::owner_id;
 use crate::doctor::finding::{Code, Finding, Severity, Step};
 use crate::doctor::ledger::Ledger;
+use crate::storage::Place;
 
 pub(super) fn judge(ledger: &Ledger<'_>) -> Vec<Finding> {
     let checkpoint = &ledger.evidence.checkpoint;
@@ -47,7 +46,7 @@ pub(super) fn judge(ledger: &Ledger<'_>) -> Vec<Finding> {
             format!(
                 "nothing, where run works. --repair waits until a run has done so, or that process is gone: end it, or, if \
                  its machine is surely gone, remove {}",
-                file.display()
+                file
             ),
         ));
     }
@@ -114,7 +113,7 @@ pub(super) fn judge(ledger: &Ledger<'_>) -> Vec<Finding> {
 }
 
 /// A finding of a file that a newer sluice wrote.
-pub(super) fn newer(place: &Path, format: u32) -> Finding {
+pub(super) fn newer(place: &Place, format: u32) -> Finding {
     found(
         Code::NewerFormat,
         Severity::NeedsPerson,

@@ -1,11 +1,10 @@
 //! Damage to the Delta log of a table, and files that it names and that are not there.
 
-use std::path::Path;
-
 use super::{batches, count, found};
 use crate::doctor::delta_files::{DeltaFiles, LogEntry};
 use crate::doctor::finding::{Code, Finding, Severity};
 use crate::doctor::ledger::Ledger;
+use crate::storage::Place;
 
 /// Which of a stream's tables.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -79,7 +78,7 @@ pub(super) fn judge(ledger: &Ledger<'_>) -> Vec<Finding> {
     findings
 }
 
-fn log_damage(ledger: &Ledger<'_>, which: Which, table: &DeltaFiles, place: &Path) -> Vec<Finding> {
+fn log_damage(ledger: &Ledger<'_>, which: Which, table: &DeltaFiles, place: &Place) -> Vec<Finding> {
     let mut findings = Vec::new();
     let log = place.join("_delta_log");
     let restore = |what: &str| {
@@ -96,7 +95,7 @@ fn log_damage(ledger: &Ledger<'_>, which: Which, table: &DeltaFiles, place: &Pat
         findings.push(found(
             Code::LogEntryMissing,
             Severity::NeedsPerson,
-            &log.join(format!("{version:020}.json")),
+            &log.join(&format!("{version:020}.json")),
             format!(
                 "the log of {} has no version {version}{more}, and has later ones{}",
                 which.name(),
@@ -110,7 +109,7 @@ fn log_damage(ledger: &Ledger<'_>, which: Which, table: &DeltaFiles, place: &Pat
         findings.push(found(
             Code::LogEntryDamaged,
             Severity::NeedsPerson,
-            &log.join(format!("{version:020}.json")),
+            &log.join(&format!("{version:020}.json")),
             format!(
                 "version {version} of the log of {} is damaged: {reason}{}",
                 which.name(),
@@ -165,7 +164,7 @@ fn lost_with(ledger: &Ledger<'_>, which: Which, version: u64) -> String {
     }
 }
 
-fn file_damage(ledger: &Ledger<'_>, which: Which, table: &DeltaFiles, place: &Path) -> Vec<Finding> {
+fn file_damage(ledger: &Ledger<'_>, which: Which, table: &DeltaFiles, place: &Place) -> Vec<Finding> {
     let (gone, cut) = table.lost_files();
     let mut findings = Vec::new();
     for (code, files, how) in [

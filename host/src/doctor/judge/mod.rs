@@ -8,14 +8,13 @@ mod facts;
 mod logs;
 mod quarantine;
 
-use std::path::Path;
-
 use super::checkpoint_files::Seen;
 use super::evidence::{Evidence, Part};
 use super::finding::{Code, Examination, Finding, Repair, Severity, Step};
 use super::ledger::Ledger;
 use super::subject::Subject;
 use crate::identity::BatchId;
+use crate::storage::Place;
 
 /// Says what is wrong.
 pub(super) fn judge(subject: &Subject, evidence: &Evidence) -> Examination {
@@ -98,7 +97,7 @@ fn is_running(ledger: &Ledger<'_>) -> Finding {
 fn found(
     code: Code,
     severity: Severity,
-    place: &Path,
+    place: &Place,
     what: impl Into<String>,
     means: impl Into<String>,
     advice: impl Into<String>,
@@ -106,7 +105,7 @@ fn found(
     Finding {
         code,
         severity,
-        place: place.to_path_buf(),
+        place: place.clone(),
         what: what.into(),
         means: means.into(),
         advice: advice.into(),

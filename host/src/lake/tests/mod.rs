@@ -18,6 +18,7 @@ use super::*;
 use crate::error::{Classify as _, ErrorKind};
 use crate::identity::{AppId, BatchId, CaptureInstance};
 use crate::shape::META_BEFORE;
+use crate::storage::Place;
 use crate::verdict::ControlTable;
 
 fn spec(app_id: &str, columns: &[(&str, DataType)]) -> BronzeSpec {
@@ -40,7 +41,7 @@ fn id_and_note(app_id: &str) -> BronzeSpec {
 }
 
 async fn open(folder: &Path, spec: BronzeSpec) -> Result<BronzeTable, LakeError> {
-    BronzeTable::open(folder.to_str().unwrap(), spec).await
+    BronzeTable::open(&Place::from(folder), spec).await
 }
 
 /// A chunk with the six metadata columns and these.
@@ -88,10 +89,7 @@ async fn append(table: &BronzeTable, n: i64, ids: &[i32]) -> CommitOutcome {
 }
 
 async fn log_of(folder: &Path) -> DeltaLog {
-    DeltaLog::open(&Location::parse(folder.to_str().unwrap()).unwrap())
-        .await
-        .unwrap()
-        .unwrap()
+    DeltaLog::open(&Place::from(folder)).await.unwrap().unwrap()
 }
 
 /// The `id` column as readers see it, sorted.
@@ -335,7 +333,7 @@ async fn tables_that_are_not_ours_or_cannot_be_written_are_refused_by_name() {
 async fn a_table_of_another_kind_is_refused_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let [bronze, facts, control] = ["bronze", "facts", "control"].map(|name| folder.path().join(name));
-    let place = |path: &Path| path.to_str().unwrap().to_owned();
+    let place = |path: &Path| Place::from(path);
     open(&bronze, id_and_note("orders")).await.unwrap();
     crate::facts::FactsTable::open_or_create(&place(&facts)).await.unwrap();
     crate::verdict::ControlTable::open_or_create(&place(&control))
@@ -497,12 +495,12 @@ fn many_logs_at_once_do_not_take_all_threads_from_each_other() {
     let folder = tempfile::tempdir().unwrap();
     let tables = runtime.block_on(async {
         let tables = (0..60).map(|i| {
-            let location = folder.path().join(format!("t{i}")).display().to_string();
+            let location = Place::from(folder.path().join(format!("t{i}")));
             tokio::spawn(async move { ControlTable::open_or_create(&location).await.map(|_| location) })
         });
         futures::future::join_all(tables).await
     });
-    let locations: Vec<String> = tables.into_iter().map(|table| table.unwrap().unwrap()).collect();
+    let locations: Vec<Place> = tables.into_iter().map(|table| table.unwrap().unwrap()).collect();
     let read = runtime.block_on(async {
         let read = locations
             .into_iter()
