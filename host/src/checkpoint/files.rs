@@ -67,6 +67,16 @@ pub fn read_object(object: &ObjectPlace) -> Result<Option<(Vec<u8>, Version)>, C
     Ok(read.map(|(content, version)| (content.into(), version)))
 }
 
+/// Reads what each of several files holds; `None` where there is none. In a bucket they are asked for side by side.
+pub fn read_all(files: &[Place], advice: &'static str) -> Result<Vec<Option<Vec<u8>>>, CheckpointError> {
+    let objects: Vec<ObjectPlace> = files.iter().filter_map(Place::as_object).cloned().collect();
+    let Some(first) = objects.first().filter(|_| objects.len() == files.len()) else {
+        return files.iter().map(|file| read_bytes(file, advice)).collect();
+    };
+    let read = ObjectPlace::read_all(&objects).map_err(|error| LakeError::store("read", first, error))?;
+    Ok(read.into_iter().map(|content| content.map(Into::into)).collect())
+}
+
 fn read_path(file: &Path, advice: &'static str) -> Result<Option<Vec<u8>>, CheckpointError> {
     // A folder cannot be read, and a pipe has no end.
     match std::fs::metadata(file) {

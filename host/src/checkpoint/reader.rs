@@ -218,19 +218,24 @@ impl CheckpointReader {
         }
         let mut last_with_rows = None;
         let mut with_rows = None;
-        for batch_id in commits.iter().rev() {
-            let commit = self.commit(*batch_id)?;
+        let mut looking = commits.last().copied();
+        while let Some(batch_id) = looking {
+            let commit = match &last_committed {
+                Some(last) if last.batch_id == batch_id => last.clone(),
+                _ => self.commit(batch_id)?,
+            };
             // A batch whose version could not be found out had rows all the same.
             if commit.delta_version.is_some() || commit.facts.rows > Some(0) {
-                last_with_rows = Some(*batch_id);
+                last_with_rows = Some(batch_id);
                 with_rows = Some(commit);
                 break;
             }
             // The number may be known to a batch without rows, while the record is still there.
-            last_with_rows = last_with_rows.max(commit.last_with_rows);
-            if last_with_rows.is_some_and(|last| !commits.contains(&last)) {
-                break;
-            }
+            last_with_rows = last_with_rows.max(commit.last_with_rows.filter(|last| *last < batch_id));
+            looking = match last_with_rows.filter(|last| *last < batch_id) {
+                Some(last) => commits.binary_search(&last).is_ok().then_some(last),
+                None => commits.iter().rev().find(|earlier| **earlier < batch_id).copied(),
+            };
         }
         let done = commits.last().copied();
         let newest_plan = plans.into_iter().filter(|(batch_id, _)| Some(*batch_id) > done).max();
@@ -298,8 +303,19 @@ impl CheckpointReader {
     /// sluice that did not write it tell of their own rows alone. One that cannot be read tells nothing; whoever needs it says so.
     pub fn quarantined(&self) -> Result<Option<i64>, CheckpointError> {
         let mut highest = None;
-        for batch_id in self.commit_ids()? {
-            match self.commit(batch_id) {
+        let ids = self.commit_ids()?;
+        let kept: Vec<Place> = ids.iter().map(|id| files::commit_file(&self.root, *id)).collect();
+        let kept = match files::read_all(&kept, files::ADVICE_COMMIT) {
+            // One that is no file.
+            Err(CheckpointError::Damaged { .. }) => vec![None; ids.len()],
+            kept => kept?,
+        };
+        for (batch_id, content) in ids.into_iter().zip(kept) {
+            let commit = match content {
+                Some(content) => self.commit_of(batch_id, &content),
+                None => self.commit(batch_id),
+            };
+            match commit {
                 Ok(commit) => highest = highest.max(commit.quarantined()),
                 Err(CheckpointError::Damaged { .. } | CheckpointError::NewerFormat { .. }) => {}
                 Err(error) => return Err(error),
@@ -345,8 +361,15 @@ impl CheckpointReader {
     /// The commit of a batch.
     pub(super) fn commit(&self, batch_id: BatchId) -> Result<CommitRecord, CheckpointError> {
         let file = files::commit_file(&self.root, batch_id);
-        let commit: CommitRecord = files::read_json(&file, files::ADVICE_COMMIT)?
+        let content = files::read_bytes(&file, files::ADVICE_COMMIT)?
             .ok_or_else(|| files::damaged(&file, "it is gone".to_owned(), files::ADVICE_COMMIT))?;
+        self.commit_of(batch_id, &content)
+    }
+
+    /// The commit of a batch, whose file holds this.
+    fn commit_of(&self, batch_id: BatchId, content: &[u8]) -> Result<CommitRecord, CheckpointError> {
+        let file = files::commit_file(&self.root, batch_id);
+        let commit: CommitRecord = files::parse_json(&file, content, files::ADVICE_COMMIT)?;
         match commit.fault(batch_id) {
             Some(reason) => Err(files::damaged(&file, reason, files::ADVICE_COMMIT)),
             None => Ok(commit),

@@ -34,6 +34,8 @@ pub use shard::Shard;
 
 /// Tables that are opened at a time: polite to the server, and enough for its answers not to be what all wait for.
 const OPENED_AT_ONCE: usize = 4;
+/// The same where tables are in buckets, whose answers take longer than the server's.
+const OPENED_AT_ONCE_IN_BUCKETS: usize = 16;
 
 /// How to start.
 #[derive(Debug, Clone, Default)]
@@ -199,7 +201,7 @@ pub async fn start_many(settings: &Settings, options: StartOptions) -> Result<St
         keys,
         scheduler,
         compacting: Semaphore::new(1),
-        opening: Arc::new(Semaphore::new(OPENED_AT_ONCE)),
+        opening: Arc::new(Semaphore::new(opened_at_once(settings))),
         shares: shares(&settings.tables),
         asks,
         pool,
@@ -535,6 +537,15 @@ async fn watch_source(mut polls: watch::Receiver<PollState>, board: Board, stop:
             _ = points.tick() => board.sample(),
             () = stop.cancelled() => return,
         }
+    }
+}
+
+fn opened_at_once(settings: &Settings) -> usize {
+    let in_a_bucket =
+        |table: &TableSettings| table.target.as_object().is_some() || table.checkpoint.as_object().is_some();
+    match settings.tables.iter().any(in_a_bucket) {
+        true => OPENED_AT_ONCE_IN_BUCKETS,
+        false => OPENED_AT_ONCE,
     }
 }
 

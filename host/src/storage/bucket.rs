@@ -7,10 +7,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use deltalake::ObjectStoreError;
+use futures::future::{BoxFuture, FutureExt as _};
+use futures::{StreamExt as _, TryStreamExt as _};
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::client::SpawnedReqwestConnector;
 use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::path::Path as ObjectPath;
 use object_store::{ClientOptions, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, RetryConfig, UpdateVersion};
 use tokio::runtime::Runtime;
 
@@ -23,6 +26,9 @@ use crate::lake::LakeError;
 const RETRY_FOR: Duration = Duration::from_secs(60);
 /// For how long one request may take.
 const REQUEST: Duration = Duration::from_secs(30);
+
+/// Objects that are asked for at the same time.
+const SIDE_BY_SIDE: usize = 16;
 
 /// A bucket and its client, which is made when it is first needed.
 pub struct Bucket {
@@ -72,6 +78,13 @@ fn wait<T: Send + 'static>(
             source: Box::new(gone),
         })
     })
+}
+
+async fn content_of(store: Arc<dyn ObjectStore>, path: ObjectPath) -> Result<Option<Bytes>, ObjectStoreError> {
+    match store.get(&path).await {
+        Err(ObjectStoreError::NotFound { .. }) => Ok(None),
+        found => Ok(Some(found?.bytes().await?)),
+    }
 }
 
 impl Bucket {
@@ -165,7 +178,7 @@ impl ObjectPlace {
     }
 
     /// Its path in the bucket.
-    pub fn path(&self) -> &object_store::path::Path {
+    pub fn path(&self) -> &ObjectPath {
         &self.path
     }
 
@@ -182,6 +195,22 @@ impl ObjectPlace {
                 version: found.meta.version.clone(),
             };
             Ok(Some((found.bytes().await?, version)))
+        })
+    }
+
+    /// What each of them holds, asked for side by side; `None` where there is none. Blocks.
+    pub(crate) fn read_all(all: &[ObjectPlace]) -> Result<Vec<Option<Bytes>>, ObjectStoreError> {
+        let asked = all
+            .iter()
+            .map(|object| Ok((object.store()?, object.path.clone())))
+            .collect::<Result<Vec<_>, ObjectStoreError>>()?;
+        let answers: Vec<BoxFuture<'static, _>> = asked
+            .into_iter()
+            .map(|(store, path)| content_of(store, path).boxed())
+            .collect();
+        wait(async move {
+            let answers = futures::stream::iter(answers).buffered(SIDE_BY_SIDE);
+            answers.try_collect().await
         })
     }
 
