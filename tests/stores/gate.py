@@ -24,6 +24,8 @@ HOP = {'connection', 'transfer-encoding', 'content-length', 'keep-alive'}
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = 'HTTP/1.1'
+    wbufsize = -1                          # an answer is one packet, or acknowledgements are waited for
+    disable_nagle_algorithm = True
 
     def log_message(self, *arguments):
         pass

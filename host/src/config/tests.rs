@@ -239,7 +239,7 @@ fn locations_are_what_the_store_takes() {
         ("target = \"a\\nb\"", "table[1].target has a control character"),
         (
             "checkpoint = \"s3://bucket/a\"",
-            "table[1].checkpoint must be a local path",
+            "checkpoint of a is s3://bucket/a, in a bucket, where there is no lock",
         ),
     ] {
         let error = parse(&format!("{table}{line}\n")).unwrap_err();

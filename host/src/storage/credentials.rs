@@ -160,7 +160,7 @@ mod tests {
         let now = Utc::now();
         for (text, words) in [
             (json("a", Some(-5)), "ran out at"),
-            (json("a", None).replace(":1,", ":2,"), "Version 2"),
+            (json("a", None).replace("\"Version\":1", "\"Version\":2"), "Version 2"),
             ("s3cret".to_owned(), "export-credentials"),
         ] {
             let error = parse(&Secret::new(text), now).unwrap_err();

@@ -130,8 +130,12 @@ impl Store {
                  \"Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==\"] }}\n"
             ),
             Kind::Gcs => {
+                // As emulators are reached: no token is asked for.
+                let account = format!(
+                    r#"{{"gcs_base_url": "http://127.0.0.1:{port}", "disable_oauth": true, "client_email": "", "private_key": "", "private_key_id": ""}}"#
+                );
                 format!(
-                    "[storage.gcs]\nbase_url = \"http://127.0.0.1:{port}\"\nallow_http = true\nskip_signature = true\n"
+                    "[storage.gcs]\nallow_http = true\nservice_account_key = {{ command = [\"printf\", '%s', '{account}'] }}\n"
                 )
             }
         }
