@@ -146,6 +146,7 @@ async fn answers_that_are_lost_double_nothing() {
         assert_eq!(ids(&store), up_to(12), "{kind:?}");
         expect_accounts(&store, &project);
         let said = gate.end();
+        println!("{said:?}");
         assert!(!said[0].starts_with("0 answers"), "{kind:?}: {said:?}");
     }
 }
@@ -220,4 +221,56 @@ async fn what_a_store_refuses_is_told_with_its_place() {
         "{}",
         run.stderr
     );
+}
+
+/// A store that takes conditions and ignores them would let two processes win one race: nothing is written there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_ignores_conditions_is_refused() {
+    let (server, store) = (sales(&["t"]).await, Store::start(Kind::Careless));
+    let project = store.project(&server, "sales").table("dbo_t", "");
+    for command in ["run", "check"] {
+        let run = project.run(command, if command == "run" { &["--once"] } else { &[] });
+        assert_eq!(run.code, 2, "{}{}", run.stdout, run.stderr);
+        assert!(run.stderr.contains("wrote over an object"), "{}", run.stderr);
+    }
+    assert!(
+        std::fs::read_dir(store.mirror().path())
+            .expect("readable")
+            .next()
+            .is_none(),
+        "nothing is left there"
+    );
+}
+
+/// Requests of a run of so many batches, by kind.
+async fn requests(batches: i64) -> std::collections::BTreeMap<String, i64> {
+    let (server, store) = (sales(&["t"]).await, Store::start(Kind::S3));
+    let gate = Gate::before(&store, &[]);
+    let project = store
+        .project_at(&server, "sales", &store.section(gate.port))
+        .table("dbo_t", "");
+    let mut running = Running::start(&project, &[]);
+    for batch in 1..=batches {
+        insert(&server, batch..=batch).await;
+        running.until_type("batch");
+    }
+    running.terminate();
+    assert_eq!(running.code(), Some(0));
+    let said = gate.end().pop().expect("a line");
+    said.split(", ")
+        .map(|part| {
+            let (number, kind) = part.split_once(' ').expect("a number");
+            (kind.to_owned(), number.parse().expect("a number"))
+        })
+        .collect()
+}
+
+/// A store is paid by the request, and each takes its time: what a batch costs is known, and does not grow unseen.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_costs_few_requests() {
+    let (few, many) = (requests(2).await, requests(12).await);
+    println!("2 batches: {few:?}; 12 batches: {many:?}");
+    let all = |requests: &std::collections::BTreeMap<String, i64>| requests.values().sum::<i64>();
+    let each = (all(&many) - all(&few)) as f64 / 10.0;
+    assert!(each <= 12.0, "{each} requests a batch: {few:?}, {many:?}");
 }

@@ -8,16 +8,16 @@
   --faults SEED   of requests that write, about one in eight is served and its answer lost (the connection is closed), and about
                   one in eight is not served and answered with 503
 
-It prints how many faults of each kind there were when its standard input ends. Python's standard library alone.
+It prints how many faults of each kind and how many requests there were when its standard input ends. Python's standard library alone.
 """
-import argparse, http.client, http.server, random, sys, threading
+import argparse, collections, http.client, http.server, random, sys, threading
 
 arguments = argparse.ArgumentParser()
 arguments.add_argument('--to', type=int, required=True)
 arguments.add_argument('--tokens')
 arguments.add_argument('--faults', type=int)
 settings = arguments.parse_args()
-dice, count, lock = random.Random(settings.faults), {'lost': 0, 'busy': 0}, threading.Lock()
+dice, count, asked, lock = random.Random(settings.faults), {'lost': 0, 'busy': 0}, collections.Counter(), threading.Lock()
 ERROR = '<?xml version="1.0"?><Error><Code>{}</Code><Message>{}</Message></Error>'
 HOP = {'connection', 'transfer-encoding', 'content-length', 'keep-alive'}
 
@@ -49,6 +49,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 if self.headers.get('x-amz-security-token') not in valid.read().split('\n'):
                     print('refused', flush=True)
                     return self.refuse(400, 'ExpiredToken', 'The provided token has expired.')
+        with lock:
+            asked['LIST' if self.command == 'GET' and 'prefix=' in self.path else self.command] += 1
         fault = None
         if settings.faults is not None and self.command in ('PUT', 'POST', 'DELETE'):
             with lock:
@@ -87,3 +89,4 @@ print(f'listening on 127.0.0.1:{server.server_port}', flush=True)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 sys.stdin.read()
 print(f'{count["lost"]} answers lost, {count["busy"]} requests refused', flush=True)
+print(', '.join(f'{number} {kind}' for kind, number in sorted(asked.items())), flush=True)

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """A Google Cloud Storage of one process, in memory: what the object_store crate sends to it, which is the XML API.
 
-  gcs.py --port P            prints "listening on 127.0.0.1:P"
+  gcs.py --port P [--careless]       prints "listening on 127.0.0.1:P"
 
 It keeps the promise that the emulators in the registries do not: a write under a condition on the generation is looked at and
-done in one step. Python's standard library alone. It checks no token.
+done in one step. With --careless it ignores conditions, as they do. It checks no token. Python's
+standard library alone.
 """
 import argparse, hashlib, http.server, threading, time, urllib.parse, uuid
 from email.utils import formatdate
@@ -48,7 +49,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         """The generation of the new object; None when the condition does not hold. The lock is held."""
         wanted = self.headers.get('x-goog-if-generation-match')
         there = BUCKETS[bucket].get(key)
-        if wanted is not None and int(wanted) != (there[1] if there else 0):
+        if wanted is not None and not settings.careless and int(wanted) != (there[1] if there else 0):
             return None
         GENERATION[0] += 1
         BUCKETS[bucket][key] = (body, GENERATION[0], time.time())
@@ -146,6 +147,8 @@ class Server(http.server.ThreadingHTTPServer):
 
 arguments = argparse.ArgumentParser()
 arguments.add_argument('--port', type=int, default=0)
-server = Server(('127.0.0.1', arguments.parse_args().port), Handler)
+arguments.add_argument('--careless', action='store_true')
+settings = arguments.parse_args()
+server = Server(('127.0.0.1', settings.port), Handler)
 print(f'listening on 127.0.0.1:{server.server_port}', flush=True)
 server.serve_forever()

@@ -10,7 +10,7 @@ use super::{ConfigArgs, Failure, grants};
 use crate::clock::{Clock, Zone};
 use crate::config::{Encrypt, OnDataLoss, Origin, OwnershipSettings, Settings, TableSettings, Trigger};
 use crate::error::{Classify, ErrorKind};
-use crate::fanout::{engine, expand, key_ring};
+use crate::fanout::{engine, expand, expect_stores, key_ring};
 use crate::lake::delta_type;
 use crate::scheduler::Scheduler;
 use crate::source::{
@@ -60,6 +60,7 @@ pub(super) async fn run(args: CheckArgs) -> Result<(), Failure> {
     let mut asker = asks.get().await?;
     let pool = StreamPool::new(settings.source.clone(), &Scheduler::new(&settings.limits));
     persist(|| pool.warm_up()).await?;
+    expect_stores(&settings).await?;
     print_source(&settings, &catalog, json);
     let mut failed: Vec<(ErrorKind, String)> = Vec::new();
     let mut lacks_grants = false;

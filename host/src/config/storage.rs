@@ -133,14 +133,7 @@ fn is_secret(key: &str) -> bool {
 
 /// Each bucket has what its client needs: nothing is sent.
 pub(super) fn expect_usable<'a>(tables: &'a [TableSettings], hosts: Option<&'a Place>) -> Result<(), ConfigError> {
-    let of_tables = tables.iter().flat_map(|table| {
-        [
-            &table.target,
-            &table.checkpoint,
-            &table.facts_table,
-            &table.control_table,
-        ]
-    });
+    let of_tables = tables.iter().flat_map(TableSettings::places);
     for object in of_tables.chain(hosts).filter_map(Place::as_object) {
         object.store().map_err(|error| ConfigError::Key {
             key: format!("storage.{}", object.scheme().key()),

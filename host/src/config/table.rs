@@ -124,6 +124,13 @@ pub struct TableSettings {
     pub origins: BTreeMap<&'static str, Origin>,
 }
 
+impl TableSettings {
+    /// Where it writes.
+    pub fn places(&self) -> [&Place; 4] {
+        [&self.target, &self.checkpoint, &self.facts_table, &self.control_table]
+    }
+}
+
 /// One `[[table.transform]]`.
 #[derive(Clone, Debug)]
 pub struct TransformSettings {

@@ -3,6 +3,7 @@
 
 mod expand;
 mod shard;
+mod stores;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,10 +33,9 @@ use crate::verdict::ControlTable;
 pub use expand::{expand, expand_from_disk};
 pub use shard::Shard;
 
-/// Tables that are opened at a time: polite to the server, and enough for its answers not to be what all wait for.
-const OPENED_AT_ONCE: usize = 4;
-/// The same where tables are in buckets, whose answers take longer than the server's.
-const OPENED_AT_ONCE_IN_BUCKETS: usize = 16;
+pub(crate) use stores::expect_stores;
+
+use stores::opened_at_once;
 
 /// How to start.
 #[derive(Debug, Clone, Default)]
@@ -157,6 +157,7 @@ pub async fn start_many(settings: &Settings, options: StartOptions) -> Result<St
         expanded.tables.retain(|table| shard.has(&table.app_id));
     }
     let settings = &expanded;
+    expect_stores(settings).await?;
     let pool = StreamPool::new(settings.source.clone(), &scheduler);
     persist(|| pool.warm_up()).await?;
     let mut facts = BTreeMap::new();
@@ -537,15 +538,6 @@ async fn watch_source(mut polls: watch::Receiver<PollState>, board: Board, stop:
             _ = points.tick() => board.sample(),
             () = stop.cancelled() => return,
         }
-    }
-}
-
-fn opened_at_once(settings: &Settings) -> usize {
-    let in_a_bucket =
-        |table: &TableSettings| table.target.as_object().is_some() || table.checkpoint.as_object().is_some();
-    match settings.tables.iter().any(in_a_bucket) {
-        true => OPENED_AT_ONCE_IN_BUCKETS,
-        false => OPENED_AT_ONCE,
     }
 }
 

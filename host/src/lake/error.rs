@@ -143,6 +143,18 @@ pub enum LakeError {
         /// Who wanted to write.
         app_id: String,
     },
+    /// A store that ignores conditions.
+    #[error(
+        "the store of {place} {promise}: it does not keep the promises on which every commit and every lease rests, so sluice \
+         writes nothing there. S3, Azure Blob Storage and GCS keep them; of another server, see whether a newer version or a \
+         setting makes it heed conditional writes"
+    )]
+    StorePromise {
+        /// The object that showed it.
+        place: String,
+        /// What it did.
+        promise: &'static str,
+    },
     /// No space left.
     #[error("no space left on the device that holds {}: free some, then start again", path.display())]
     DiskFull {
@@ -296,6 +308,7 @@ impl Classify for LakeError {
     fn kind(&self) -> ErrorKind {
         match self {
             LakeError::Location { .. }
+            | LakeError::StorePromise { .. }
             | LakeError::TableFeature { .. }
             | LakeError::ColumnName { .. }
             | LakeError::ColumnType { .. } => ErrorKind::Config,

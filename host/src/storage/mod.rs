@@ -11,8 +11,10 @@ mod bucket;
 mod credentials;
 mod options;
 mod place;
+mod promises;
 
 pub use options::{Scheme, StorageOptions};
 pub use place::{ObjectPlace, Place, Stores};
 
 pub(crate) use bucket::Version;
+pub(crate) use promises::expect_promises;

@@ -21,6 +21,8 @@ pub enum Kind {
     S3,
     Azure,
     Gcs,
+    /// One that speaks the protocol of GCS and ignores conditions.
+    Careless,
 }
 
 /// A store with an empty bucket. It ends when this is dropped, with all that is in it.
@@ -74,9 +76,12 @@ impl Store {
                     .args(["--blobHost", "127.0.0.1", "--blobPort", &port.to_string()]);
                 command
             }
-            Kind::Gcs => {
+            Kind::Gcs | Kind::Careless => {
                 let mut command = Command::new(python_environment().join("bin/python"));
                 command.arg(script("gcs.py")).args(["--port", &port.to_string()]);
+                if kind == Kind::Careless {
+                    command.arg("--careless");
+                }
                 command
             }
         };
@@ -105,7 +110,7 @@ impl Store {
         let kind = match self.kind {
             Kind::S3 => "s3",
             Kind::Azure => "azure",
-            Kind::Gcs => "gcs-xml",
+            Kind::Gcs | Kind::Careless => "gcs-xml",
         };
         Command::new(python_environment().join("bin/python"))
             .arg(script("mirror.py"))
@@ -129,7 +134,7 @@ impl Store {
                  account_name = \"devstoreaccount1\"\naccount_key = {{ command = [\"printf\", \
                  \"Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==\"] }}\n"
             ),
-            Kind::Gcs => {
+            Kind::Gcs | Kind::Careless => {
                 // As emulators are reached: no token is asked for.
                 let account = format!(
                     r#"{{"gcs_base_url": "http://127.0.0.1:{port}", "disable_oauth": true, "client_email": "", "private_key": "", "private_key_id": ""}}"#
@@ -146,7 +151,7 @@ impl Store {
         let scheme = match self.kind {
             Kind::S3 => "s3",
             Kind::Azure => "az",
-            Kind::Gcs => "gs",
+            Kind::Gcs | Kind::Careless => "gs",
         };
         format!("{scheme}://{BUCKET}")
     }
