@@ -1,5 +1,9 @@
 //! Tables, checkpoints and leases in buckets: of an S3, an Azure Blob Storage and a GCS that run on this machine.
 
+use std::path::Path;
+
+use sluice::config::Settings;
+
 use crate::harness::{Gate, Kind, Project, Running, Server, Store, commits, insert, rows_of, sales};
 
 const ORDER: [&str; 4] = ["_start_lsn", "_command_id", "_seqval", "_operation"];
@@ -273,4 +277,31 @@ async fn a_batch_costs_few_requests() {
     let all = |requests: &std::collections::BTreeMap<String, i64>| requests.values().sum::<i64>();
     let each = (all(&many) - all(&few)) as f64 / 10.0;
     assert!(each <= 12.0, "{each} requests a batch: {few:?}, {many:?}");
+}
+
+/// docs/guides/object-stores.md: its examples are valid, and mean what it says.
+#[test]
+fn every_configuration_of_the_page_is_valid() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guides/object-stores.md");
+    let page = std::fs::read_to_string(path).expect("readable");
+    let blocks: Vec<&str> = page
+        .split("```toml\n")
+        .skip(1)
+        .map(|block| block.split_once("```").expect("an end").0)
+        .collect();
+    let [tables, storage @ ..] = blocks.as_slice() else {
+        panic!("no example");
+    };
+    assert_eq!(storage.len(), 3);
+    for storage in storage.iter().chain([&""]) {
+        let text =
+            format!("[source]\nserver = \"h\"\ndatabase = \"d\"\nuser = \"u\"\npassword = \"p\"\n{storage}\n{tables}");
+        let settings = Settings::parse_without_secrets(&text, Path::new("/"), Path::new("sluice.toml"))
+            .unwrap_or_else(|error| panic!("{error} in {storage}"));
+        assert_eq!(settings.tables[0].target.to_string(), "s3://lake/bronze/dbo_orders");
+        assert_eq!(
+            settings.tables[0].checkpoint.to_string(),
+            "s3://lake/sluice/checkpoints/dbo_orders"
+        );
+    }
 }

@@ -14,6 +14,8 @@ use super::units::{DAY, MIB};
 pub struct MaintenanceSettings {
     /// Whether small files of bronze and facts are made one, and which.
     pub compact: Option<Compaction>,
+    /// How long the facts of batches are kept; `None`: for ever.
+    pub facts_retention: Option<Duration>,
     /// When, in UTC.
     pub window: Window,
 }
@@ -22,6 +24,7 @@ impl Default for MaintenanceSettings {
     fn default() -> MaintenanceSettings {
         MaintenanceSettings {
             compact: None,
+            facts_retention: None,
             window: Window { from: 0, to: 0 },
         }
     }
@@ -82,9 +85,11 @@ impl MaintenanceSettings {
                 )
             })?,
         };
+        let facts_retention = section.duration("facts_retention", DAY..=36_500 * DAY)?;
         section.finish()?;
         Ok(MaintenanceSettings {
             compact: compact.then_some(which),
+            facts_retention,
             window,
         })
     }

@@ -10,7 +10,7 @@ use super::delta_files::DeltaFiles;
 use super::finding::{Code, Finding, Severity};
 use super::subject::Subject;
 use crate::error::chain;
-use crate::facts::{FactsRows, read_facts};
+use crate::facts::{FactsRows, facts_from_id, read_facts};
 use crate::identity::AppId;
 use crate::lake::LakeError;
 use crate::quarantine::{AttemptAt, QuarantineRow, QuarantineTable};
@@ -134,7 +134,11 @@ impl Evidence {
         }
         let table = Arc::clone(&found.facts);
         found
-            .look_up(Part::Facts, &table, vec![facts_id(subject), events_id(subject)])
+            .look_up(
+                Part::Facts,
+                &table,
+                vec![facts_id(subject), events_id(subject), facts_from_id(app_id)],
+            )
             .await;
         let (folder, hosts) = (subject.checkpoint.clone(), subject.hosts.clone());
         match tokio::task::spawn_blocking(move || CheckpointFiles::read(&folder, hosts.as_ref())).await {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::evidence::{Evidence, facts_id};
 use super::subject::Subject;
 use crate::checkpoint::{BEFORE_THE_FIRST, CLOSED, CLOSED_DETAIL, CommitRecord, FORMAT, KEPT, PlannedBatch};
-use crate::facts::FactsRow;
+use crate::facts::{FactsRow, facts_from_id};
 use crate::identity::BatchId;
 use crate::lsn::{Offset, UtcMicros};
 use crate::quarantine::{AttemptAt, IN_METADATA};
@@ -39,6 +39,8 @@ pub(super) struct Ledger<'a> {
     /// The newest batch in bronze, in facts, and among the whole files of `commits/`.
     pub(super) by_bronze: Option<i64>,
     pub(super) by_facts: Option<i64>,
+    /// The oldest batch whose facts its retention has left.
+    pub(super) facts_from: i64,
     pub(super) by_checkpoint: Option<i64>,
     /// The newest of all.
     pub(super) done: Option<i64>,
@@ -57,6 +59,7 @@ impl<'a> Ledger<'a> {
         }
         let by_bronze = evidence.recorded.get(&subject.app_id.0).copied();
         let by_facts = evidence.recorded.get(&facts_id(subject)).copied();
+        let facts_from = evidence.recorded.get(&facts_from_id(&subject.app_id.0)).copied();
         let whole = |(batch, _): (&i64, _)| evidence.checkpoint.commit(*batch).map(|_| *batch);
         let by_checkpoint = evidence.checkpoint.commits.iter().rev().find_map(whole);
         Ledger {
@@ -65,6 +68,7 @@ impl<'a> Ledger<'a> {
             bronze,
             by_bronze,
             by_facts,
+            facts_from: facts_from.unwrap_or(0),
             by_checkpoint,
             done: by_bronze.max(by_facts).max(by_checkpoint),
         }

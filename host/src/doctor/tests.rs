@@ -203,6 +203,19 @@ fn facts_that_differ_or_come_twice_are_told() {
 }
 
 #[test]
+fn facts_that_their_retention_removed_are_not_missed() {
+    let mut evidence = whole(250);
+    let batches = &mut evidence.rows.as_mut().unwrap().batches;
+    batches.retain(|batch, _| *batch >= 200);
+    assert_eq!(codes(&evidence), [(Code::FactsRowsMissing, Severity::NeedsPerson)]);
+    evidence.recorded.insert("orders#facts_from".to_owned(), 200);
+    assert_eq!(codes(&evidence), []);
+    // One that is younger is.
+    evidence.rows.as_mut().unwrap().batches.remove(&210);
+    assert_eq!(codes(&evidence), [(Code::FactsRowsMissing, Severity::NeedsPerson)]);
+}
+
+#[test]
 fn facts_rows_without_a_number_are_not_written_a_second_time() {
     let mut evidence = whole(250);
     evidence.recorded.remove("orders#facts");

@@ -5,6 +5,7 @@
 //! so a stream hands its row in again after a crash or an error without a second thought.
 
 mod columns;
+mod retention;
 mod row;
 mod rows;
 #[cfg(test)]
@@ -19,6 +20,8 @@ use deltalake::protocol::{DeltaOperation, SaveMode};
 use tokio::sync::{Mutex, OnceCell};
 
 use columns::{columns, record_batch};
+pub use retention::Removed;
+pub(crate) use retention::facts_from_id;
 pub use row::FactsRow;
 use rows::streams_with_batches;
 pub(crate) use rows::{FactsRows, read_facts};

@@ -126,7 +126,7 @@ fn parsed(object: Map<String, Value>) -> Result<FactsRow, String> {
 }
 
 /// Another writer may have stored a column in another form: each becomes one of four.
-fn plain(array: &ArrayRef) -> ArrayRef {
+pub(super) fn plain(array: &ArrayRef) -> ArrayRef {
     let wanted = match array.data_type() {
         DataType::Timestamp(..) => DataType::Timestamp(TimeUnit::Microsecond, None),
         DataType::Float32 | DataType::Float64 => DataType::Float64,

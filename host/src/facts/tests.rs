@@ -225,3 +225,55 @@ fn a_row_survives_the_checkpoint() {
     table.sort();
     assert_eq!(names, table);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_rows_of_batches_go_and_events_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let facts = table(folder.path()).await;
+    let writer = facts.writer();
+    let mut event = entry("a", 0);
+    event.key = FactsKey::Event(0);
+    event.row.event = Some("transform_set".to_owned());
+    writer.append(vec![event, entry("a", 0), entry("b", 0)]).await.unwrap();
+    writer.append(vec![entry("a", 1)]).await.unwrap();
+    let before = commits(folder.path());
+    let day = Duration::from_secs(86_400);
+    assert_eq!(facts.remove_older(day).await.unwrap(), Removed::default());
+    assert_eq!(commits(folder.path()), before, "nothing is old");
+
+    assert_eq!(facts.remove_older(Duration::ZERO).await.unwrap().rows, 3);
+    assert_eq!(stored(folder.path()).await.len(), 1, "the event");
+    let from = async |app_id: &str| {
+        let mut log = DeltaLog::open(&Place::from(folder.path())).await.unwrap().unwrap();
+        let id = facts_from_id(app_id);
+        log.follow(std::slice::from_ref(&id)).await.unwrap();
+        log.recorded(&id).map(|recorded| recorded.version)
+    };
+    assert_eq!((from("a").await, from("b").await), (Some(2), Some(1)));
+    // A repetition is known as one, and the stream goes on.
+    writer.append(vec![entry("a", 1)]).await.unwrap();
+    writer.append(vec![entry("a", 2)]).await.unwrap();
+    assert_eq!(stored(folder.path()).await.len(), 2);
+    assert_eq!(facts.remove_older(Duration::ZERO).await.unwrap().rows, 1);
+    // Nothing is left that could be old: the event alone is not read again.
+    let before = commits(folder.path());
+    assert_eq!(facts.remove_older(Duration::ZERO).await.unwrap(), Removed::default());
+    assert_eq!((commits(folder.path()), stored(folder.path()).await.len()), (before, 1));
+    assert_eq!(from("a").await, Some(3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_that_remove_at_once_remove_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let facts = table(folder.path()).await;
+    let writer = facts.writer();
+    for n in 0..3 {
+        writer.append(vec![entry("a", n), entry("b", n)]).await.unwrap();
+    }
+    let other = table(folder.path()).await;
+    let (one, two) = tokio::join!(facts.remove_older(Duration::ZERO), other.remove_older(Duration::ZERO));
+    assert_eq!(one.unwrap().rows + two.unwrap().rows, 6);
+    assert_eq!(stored(folder.path()).await, Vec::new());
+    writer.append(vec![entry("a", 3)]).await.unwrap();
+    assert_eq!(stored(folder.path()).await, [("a".to_owned(), Some(3))]);
+}

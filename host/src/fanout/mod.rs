@@ -4,6 +4,7 @@
 mod expand;
 mod shard;
 mod stores;
+mod upkeep;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,12 +18,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::board::{Board, STEP};
 use crate::checkpoint::CheckpointError;
-use crate::config::{ConfigError, MaintenanceSettings, OnStartError, Settings, TableSettings};
+use crate::config::{ConfigError, OnStartError, Settings, TableSettings};
 use crate::error::{Classify, ErrorKind, chain};
 use crate::facts::FactsTable;
 use crate::identity::{CaptureInstance, host_id};
 use crate::lake::LakeError;
-use crate::lsn::UtcMicros;
 use crate::report::{Event, TableSummary};
 use crate::scheduler::{Scheduler, Share};
 use crate::source::{AskPool, Catalog, PollState, Poller, SourceError, StreamPool, persist};
@@ -195,7 +195,11 @@ pub async fn start_many(settings: &Settings, options: StartOptions) -> Result<St
     let board = Board::new(&settings.tables);
     tokio::spawn(watch_source(poller.subscribe(), board.clone(), stop.clone()));
     for hub in facts.values() {
-        tokio::spawn(compact_facts(hub.table.clone(), settings.maintenance, stop.clone()));
+        if options.once {
+            upkeep::remove_old(&hub.table, settings.maintenance).await;
+        } else {
+            tokio::spawn(upkeep::keep_up(hub.table.clone(), settings.maintenance, stop.clone()));
+        }
     }
     let shared = Arc::new(Shared {
         engine,
@@ -496,27 +500,6 @@ pub(crate) fn key_ring(settings: &Settings) -> Result<KeyRing, KeyError> {
         );
     }
     Ok(keys)
-}
-
-/// From one look at small files of the facts table to the next.
-const FACTS_EVERY: Duration = Duration::from_secs(60);
-
-/// Makes small files of a facts table one, as long as streams write it.
-async fn compact_facts(table: FactsTable, maintenance: MaintenanceSettings, stop: CancellationToken) {
-    let Some(which) = maintenance.compact else {
-        return;
-    };
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(FACTS_EVERY) => {}
-            () = stop.cancelled() => return,
-        }
-        if maintenance.window.is_open(UtcMicros::now())
-            && let Err(error) = table.compact(which).await
-        {
-            tracing::warn!(%error, "small files of the facts table could not be made one");
-        }
-    }
 }
 
 /// Has the board know what polls see, and remember it point by point.

@@ -161,7 +161,7 @@ pub(super) async fn small_files(log: &DeltaLog, which: Compaction) -> Result<Sma
 }
 
 /// The table's columns, in its order, each written as `layout` writes it.
-fn of_table(log: &DeltaLog, layout: &Layout) -> Result<Layout, LakeError> {
+pub(crate) fn of_table(log: &DeltaLog, layout: &Layout) -> Result<Layout, LakeError> {
     let schema: arrow::datatypes::Schema = log
         .schema()
         .as_ref()
@@ -211,7 +211,8 @@ async fn rewritten(log: &DeltaLog, layout: &Layout, files: &[Path]) -> Result<(V
     blocking(log.name(), move || encoder.finish()).await?
 }
 
-fn arrays_of(layout: &Layout, batch: &RecordBatch) -> Result<Vec<ArrayRef>, LakeError> {
+/// A batch's columns as `layout` has them: those that it lacks are NULL.
+pub(crate) fn arrays_of(layout: &Layout, batch: &RecordBatch) -> Result<Vec<ArrayRef>, LakeError> {
     let array = |column: &Column| match batch.column_by_name(&column.name) {
         None => Ok(new_null_array(&column.data_type, batch.num_rows())),
         Some(array) if *array.data_type() == column.data_type => Ok(array.clone()),
@@ -224,6 +225,16 @@ fn arrays_of(layout: &Layout, batch: &RecordBatch) -> Result<Vec<ArrayRef>, Lake
     layout.columns().iter().map(array).collect()
 }
 
+/// Whether all these files are part of the table still, with all their rows. A file whose rows are deleted in part meanwhile is
+/// another one, under the same path: to remove this one would bring those rows back, and double the others.
+pub(crate) async fn are_whole(log: &DeltaLog, files: &[Remove]) -> Result<bool, LakeError> {
+    let snapshot = eager(log).await?;
+    let data = snapshot.log_data();
+    let whole = data.iter().filter(|view| view.deletion_vector_descriptor().is_none());
+    let active: HashSet<String> = whole.map(|view| view.path().to_string()).collect();
+    Ok(files.iter().all(|remove| active.contains(&remove.path)))
+}
+
 pub(super) struct Rewrite<'a> {
     pub(super) small: &'a Small,
     pub(super) file: &'a Add,
@@ -234,13 +245,7 @@ impl Propose for Rewrite<'_> {
     type Settled = ();
 
     async fn propose(&mut self, log: &mut DeltaLog) -> Result<Proposal<()>, LakeError> {
-        let snapshot = eager(log).await?;
-        let data = snapshot.log_data();
-        // A file whose rows are deleted in part meanwhile is another one, under the same path: to remove this one would bring
-        // those rows back, and double the others.
-        let whole = data.iter().filter(|view| view.deletion_vector_descriptor().is_none());
-        let active: HashSet<String> = whole.map(|view| view.path().to_string()).collect();
-        if !self.small.removes.iter().all(|remove| active.contains(&remove.path)) {
+        if !are_whole(log, &self.small.removes).await? {
             return Ok(Proposal::Settled(()));
         }
         let now_ms = UtcMicros::now().0 / 1000;

@@ -109,6 +109,20 @@ pub async fn read_newest(log: &DeltaLog) -> Result<Vec<RecordBatch>, LakeError> 
 }
 
 pub(super) async fn read_file(log: &DeltaLog, path: &Path) -> Result<Vec<RecordBatch>, LakeError> {
+    let keep = |all: &mut Vec<RecordBatch>, batch| {
+        all.push(batch);
+        Ok(())
+    };
+    fold_file(log, path, Vec::new(), keep).await
+}
+
+/// Shows a file's rows to `each`, some thousands at a time, so that no more of them is in memory than it keeps in `seen`.
+pub async fn fold_file<S: Send + 'static>(
+    log: &DeltaLog,
+    path: &Path,
+    seen: S,
+    each: impl Fn(&mut S, RecordBatch) -> Result<(), LakeError> + Send + 'static,
+) -> Result<S, LakeError> {
     let failed = |source| LakeError::delta("read a file of", log.name(), source);
     let bytes = log
         .store()
@@ -125,9 +139,11 @@ pub(super) async fn read_file(log: &DeltaLog, path: &Path) -> Result<Vec<RecordB
         let reader = ParquetRecordBatchReaderBuilder::try_new(bytes)
             .and_then(|builder| builder.build())
             .map_err(failed)?;
-        reader
-            .map(|batch| batch.map_err(|source| failed(source.into())))
-            .collect::<Result<Vec<_>, LakeError>>()
+        let mut seen = seen;
+        for batch in reader {
+            each(&mut seen, batch.map_err(|source| failed(source.into()))?)?;
+        }
+        Ok(seen)
     })
     .await?
 }
@@ -159,5 +175,37 @@ pub async fn active_files(log: &DeltaLog) -> Result<Vec<ActiveFile>, LakeError> 
         size: view.size(),
         rows: view.num_records().and_then(|rows| i64::try_from(rows).ok()),
     });
+    Ok(files.collect())
+}
+
+/// A file that may be replaced by another one.
+#[derive(Clone, Debug)]
+pub struct ToRewrite {
+    /// Where it is.
+    pub path: Path,
+    /// What takes it out of the table.
+    pub remove: Remove,
+    /// Bytes.
+    pub size: u64,
+    /// Its statistics, where it has any.
+    pub stats: serde_json::Value,
+}
+
+/// The files of the table at the version that was last read, but not those whose rows are deleted in part.
+pub async fn to_rewrite(log: &DeltaLog) -> Result<Vec<ToRewrite>, LakeError> {
+    let snapshot = eager(log).await?;
+    let views = snapshot.log_data();
+    let files = views
+        .iter()
+        .filter(|view| view.deletion_vector_descriptor().is_none())
+        .map(|view| ToRewrite {
+            path: view.object_store_path(),
+            remove: view.remove_action(true),
+            size: u64::try_from(view.size()).unwrap_or(0),
+            stats: view
+                .stats()
+                .and_then(|text| serde_json::from_str(&text).ok())
+                .unwrap_or_default(),
+        });
     Ok(files.collect())
 }

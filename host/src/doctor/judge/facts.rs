@@ -261,7 +261,7 @@ fn event_of(facts: &FactsRow, changed: bool) -> Option<FactsRow> {
 /// Rows that are not there though later ones are: their numbers are used up, so nobody can add them any more.
 fn gaps(ledger: &Ledger<'_>) -> Option<Finding> {
     let rows = ledger.evidence.rows.as_ref()?;
-    let gone: Vec<i64> = (0..=ledger.by_facts?)
+    let gone: Vec<i64> = (ledger.facts_from..=ledger.by_facts?)
         .filter(|batch| !rows.batches.contains_key(batch))
         .filter(|batch| {
             rows.unreadable
