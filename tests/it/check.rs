@@ -17,6 +17,38 @@ async fn server() -> Server {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn it_says_what_the_process_is_told_and_sees_a_page_that_could_not_be_served() {
+    let server = server().await;
+    let mut project = Project::new(&server, "sales").table("dbo_*", "");
+    project.edit(
+        "\n[defaults]",
+        "\n[weights]\ngold = { tables = [\"dbo_a\"], weight = 4 }\n[run]\nfail_fast = true\n[maintenance]\ncompact = true\n\
+         facts_retention = \"400d\"\n[web]\nlisten = \"0.0.0.0:9464\"\ntoken = { command = [\"printf\", \"short\"] }\n\n[defaults]",
+    );
+    let check = project.run("check", &[]);
+    assert_eq!(check.code, 2, "{}", check.stdout);
+    assert!(check.stderr.contains("shorter than 16 characters"), "{}", check.stderr);
+    project.edit("\"short\"", "\"a token that is long enough\"");
+    let check = project.run("check", &[]).ok();
+    for line in [
+        "limits: 16 connections for rows, chunks of 1000 rows or 64 MiB, 2048 MiB of memory",
+        "weights: gold (1 tables) weighs 4",
+        "run: a table that cannot start fails alone; the first failure stops all",
+        "maintenance: 50 files below 16384 KiB are made one; facts of batches are kept for 9600 hours",
+        "page: at 0.0.0.0:9464",
+        "ownership: the lock of each checkpoint",
+    ] {
+        assert!(
+            check.stdout.lines().any(|said| said == line),
+            "{line} in {}",
+            check.stdout
+        );
+    }
+    let json = project.run("check", &["--json"]).ok();
+    assert_eq!(json.of_type("process")[0]["page"], "at 0.0.0.0:9464");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn it_says_where_a_run_would_go_on_and_writes_nothing() {
     let server = server().await;
     let project = Project::new(&server, "sales").table("dbo_a", "");

@@ -129,14 +129,19 @@ impl IntoResponse for Starting {
 }
 
 impl Listening {
+    /// An address that other machines reach needs a token, and a token has to be a long one.
+    pub fn expect_access(address: SocketAddr, token: Option<&Secret>) -> Result<(), WebError> {
+        match token {
+            Some(token) if token.reveal().len() < 16 => Err(WebError::ShortToken),
+            None if !address.ip().is_loopback() => Err(WebError::NeedsToken(address)),
+            _ => Ok(()),
+        }
+    }
+
     /// Takes the address. Port 0 takes a free one.
     pub async fn on(address: SocketAddr, token: Option<&Secret>) -> Result<Listening, WebError> {
-        let access = match token {
-            Some(token) if token.reveal().len() < 16 => return Err(WebError::ShortToken),
-            Some(token) => Access::token(token),
-            None if address.ip().is_loopback() => Access::loopback(),
-            None => return Err(WebError::NeedsToken(address)),
-        };
+        Listening::expect_access(address, token)?;
+        let access = token.map_or_else(Access::loopback, Access::token);
         let listen = |source| WebError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;

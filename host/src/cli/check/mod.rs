@@ -1,5 +1,7 @@
 //! `sluice check`: what a run would find out before its first batch, and nothing written.
 
+mod process;
+
 use std::sync::Arc;
 
 use clap::Args;
@@ -48,6 +50,7 @@ pub(super) async fn run(args: CheckArgs) -> Result<(), Failure> {
     for warning in &settings.warnings {
         warn(warning, json);
     }
+    process::expect_page(&settings)?;
     let engine = engine(&settings)?;
     let keys = key_ring(&settings).map_err(|error| Failure::new(ErrorKind::Config, error.to_string()))?;
     let asks = AskPool::new(settings.source.clone(), 1);
@@ -62,6 +65,7 @@ pub(super) async fn run(args: CheckArgs) -> Result<(), Failure> {
     persist(|| pool.warm_up()).await?;
     expect_stores(&settings).await?;
     print_source(&settings, &catalog, json);
+    process::print(&settings, json);
     let mut failed: Vec<(ErrorKind, String)> = Vec::new();
     let mut lacks_grants = false;
     for table in &settings.tables {
@@ -166,14 +170,6 @@ fn print_source(settings: &Settings, catalog: &Catalog, json: bool) {
     }
     for message in &catalog.warnings {
         say!("warning: {message}");
-    }
-    match &settings.ownership {
-        OwnershipSettings::Lock => say!("ownership: the lock of each checkpoint"),
-        OwnershipSettings::Lease { hosts, lease, standby } => say!(
-            "ownership: a lease of {lease:?} in {}{}",
-            hosts.display(),
-            if *standby { ", standing by" } else { "" }
-        ),
     }
 }
 
