@@ -52,7 +52,7 @@ impl OwnershipSettings {
             Some("") => return Err(section.error("hosts", "must not be empty")),
             Some(text) => {
                 let hosts = places.parse(text).map_err(|problem| section.error("hosts", problem))?;
-                Some(hosts)
+                Some(hosts.in_time())
             }
         };
         let settings = match (leased, hosts) {

@@ -25,7 +25,9 @@ use crate::lake::LakeError;
 /// For how long a request is tried again. Longer than the usual hiccup, and shorter than anybody waits for an answer.
 const RETRY_FOR: Duration = Duration::from_secs(60);
 /// For how long one request may take.
-const REQUEST: Duration = Duration::from_secs(30);
+pub(super) const REQUEST: Duration = Duration::from_secs(30);
+/// The same for the few bytes that have to be there in time: one that hangs is tried on another connection before a lease is over.
+pub(super) const QUICK_REQUEST: Duration = Duration::from_secs(4);
 
 /// Objects that are asked for at the same time.
 const SIDE_BY_SIDE: usize = 16;
@@ -36,6 +38,8 @@ pub struct Bucket {
     /// Scheme and bucket, as places in it begin.
     name: String,
     stores: Stores,
+    /// For how long one request may take.
+    patience: Duration,
     client: OnceLock<Arc<dyn ObjectStore>>,
 }
 
@@ -88,13 +92,18 @@ async fn content_of(store: Arc<dyn ObjectStore>, path: ObjectPath) -> Result<Opt
 }
 
 impl Bucket {
-    pub(super) fn new(scheme: Scheme, name: String, stores: Stores) -> Bucket {
+    pub(super) fn new(scheme: Scheme, name: String, stores: Stores, patience: Duration) -> Bucket {
         Bucket {
             scheme,
             name,
             stores,
+            patience,
             client: OnceLock::new(),
         }
+    }
+
+    pub(super) fn scheme(&self) -> Scheme {
+        self.scheme
     }
 
     pub(super) fn name(&self) -> &str {
@@ -128,7 +137,7 @@ impl Bucket {
             retry_timeout: RETRY_FOR,
             ..RetryConfig::default()
         };
-        let client = ClientOptions::new().with_timeout(REQUEST);
+        let client = ClientOptions::new().with_timeout(self.patience);
         let url = format!("{}/", self.name);
         Ok(match self.scheme {
             Scheme::S3 => {
@@ -174,7 +183,7 @@ impl ObjectPlace {
 
     /// What kind of store it is in.
     pub fn scheme(&self) -> Scheme {
-        self.bucket.scheme
+        self.bucket.scheme()
     }
 
     /// Its path in the bucket.

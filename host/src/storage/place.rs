@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use deltalake::logstore::object_store::path::Path as ObjectPath;
 use url::Url;
 
-use super::bucket::Bucket;
+use super::bucket::{Bucket, QUICK_REQUEST, REQUEST};
 use super::options::{Scheme, StorageOptions};
 
 /// A folder or a file of this machine, or a prefix or an object in a bucket. Two are equal when their names are.
@@ -32,7 +33,7 @@ pub struct ObjectPlace {
 #[derive(Clone, Debug, Default)]
 pub struct Stores {
     options: Arc<StorageOptions>,
-    buckets: Arc<Mutex<HashMap<String, Arc<Bucket>>>>,
+    buckets: Arc<Mutex<HashMap<(String, Duration), Arc<Bucket>>>>,
 }
 
 impl Stores {
@@ -44,11 +45,11 @@ impl Stores {
         }
     }
 
-    fn bucket(&self, scheme: Scheme, name: &str) -> Arc<Bucket> {
+    fn bucket(&self, scheme: Scheme, name: &str, patience: Duration) -> Arc<Bucket> {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         let bucket = buckets
-            .entry(name.to_owned())
-            .or_insert_with(|| Arc::new(Bucket::new(scheme, name.to_owned(), self.clone())));
+            .entry((name.to_owned(), patience))
+            .or_insert_with(|| Arc::new(Bucket::new(scheme, name.to_owned(), self.clone(), patience)));
         Arc::clone(bucket)
     }
 
@@ -117,7 +118,7 @@ impl Stores {
         }
         let scheme_text = text.split_once("://").map_or("", |(scheme, _)| scheme);
         Ok(Place(Kind::Object(ObjectPlace {
-            bucket: self.bucket(scheme, &format!("{scheme_text}://{authority}")),
+            bucket: self.bucket(scheme, &format!("{scheme_text}://{authority}"), REQUEST),
             path,
         })))
     }
@@ -137,6 +138,18 @@ impl Place {
             }
         }
         Place(Kind::Local(out))
+    }
+
+    /// The same place, for what has to be answered in time: requests that hang are given up sooner. It is meant for a few bytes.
+    #[must_use]
+    pub fn in_time(&self) -> Place {
+        match &self.0 {
+            Kind::Local(_) => self.clone(),
+            Kind::Object(ObjectPlace { bucket, path }) => Place(Kind::Object(ObjectPlace {
+                bucket: bucket.stores().bucket(bucket.scheme(), bucket.name(), QUICK_REQUEST),
+                path: path.clone(),
+            })),
+        }
     }
 
     /// The path, when it is one of this machine.
@@ -341,6 +354,8 @@ mod tests {
         assert!(!table.is_within(&at("gs://lake/bronze")));
         assert_eq!(table.named_beside("s3://lake/hosts"), Some(at("s3://lake/hosts")));
         assert_eq!(Place::local("/x").named_beside("s3://lake/hosts"), None);
+        assert_eq!(table.in_time(), table);
+        assert_eq!(table.in_time().join("x").beside("y"), table.join("y"));
         let azure = at("abfss://box@account.dfs.core.windows.net/t");
         assert_eq!(
             azure.folder_url().unwrap().as_str(),
