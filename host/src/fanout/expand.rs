@@ -7,6 +7,7 @@ use crate::config::{ConfigError, Settings, TablePattern, TableSettings};
 use crate::error::chain;
 use crate::identity::CaptureInstance;
 use crate::source::{Catalog, InstanceName};
+use crate::storage::{Place, side_by_side};
 
 /// Schema and name of a source table.
 type SourceName = (String, String);
@@ -130,20 +131,26 @@ fn is_named(settings: &Settings, name: &CaptureInstance) -> bool {
 
 /// The streams of a pattern that have begun, each with its source table.
 fn begun(settings: &Settings, pattern: &TablePattern) -> Result<Vec<(CaptureInstance, SourceName)>, ConfigError> {
-    let mut begun = Vec::new();
     let on_disk = pattern.on_disk().map_err(|error| ConfigError::Key {
         key: format!("table {}", pattern.pattern),
         problem: format!("cannot be told from the checkpoints that it has: {}", chain(&error)),
     })?;
-    for name in on_disk {
-        let place = settings.table_of(pattern, &name)?.checkpoint;
-        // One that cannot be read is opened, and says so.
-        let identity = match CheckpointReader::new(&place).identity() {
-            Ok(None) => continue,
-            Ok(Some(identity)) => (identity.schema, identity.table),
-            Err(_) => (String::new(), name.0.clone()),
-        };
-        begun.push((name, identity));
-    }
-    Ok(begun)
+    let there = on_disk
+        .into_iter()
+        .map(|name| Ok((settings.table_of(pattern, &name)?.checkpoint, name)))
+        .collect::<Result<Vec<(Place, CaptureInstance)>, ConfigError>>()?;
+    let begun = side_by_side(
+        &there,
+        |(place, _)| place,
+        |(place, name)| {
+            // One that cannot be read is opened, and says so.
+            let identity = match CheckpointReader::new(place).identity() {
+                Ok(None) => return None,
+                Ok(Some(identity)) => (identity.schema, identity.table),
+                Err(_) => (String::new(), name.0.clone()),
+            };
+            Some((name.clone(), identity))
+        },
+    );
+    Ok(begun.into_iter().flatten().collect())
 }

@@ -12,9 +12,11 @@ mod credentials;
 mod options;
 mod place;
 mod promises;
+mod side_by_side;
 
 pub use options::{Scheme, StorageOptions};
 pub use place::{ObjectPlace, Place, Stores};
 
 pub(crate) use bucket::Version;
 pub(crate) use promises::expect_promises;
+pub(crate) use side_by_side::side_by_side;

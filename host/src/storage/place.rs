@@ -29,11 +29,14 @@ pub struct ObjectPlace {
     pub(super) path: ObjectPath,
 }
 
+/// By name, and by how long one request may take.
+type Buckets = HashMap<(String, Duration), Arc<Bucket>>;
+
 /// The buckets of a process, each with one client.
 #[derive(Clone, Debug, Default)]
 pub struct Stores {
     options: Arc<StorageOptions>,
-    buckets: Arc<Mutex<HashMap<(String, Duration), Arc<Bucket>>>>,
+    buckets: Arc<Mutex<Buckets>>,
 }
 
 impl Stores {
@@ -248,10 +251,11 @@ impl Place {
         }
     }
 
-    /// As the URL of a folder, which ends with a slash. `None` when the path has no such form: it is not absolute.
+    /// As the URL of a folder, which ends with a slash. A relative path counts from the folder that the process is in. `None` when
+    /// the path has no such form.
     pub fn folder_url(&self) -> Option<Url> {
         match &self.0 {
-            Kind::Local(path) => Url::from_directory_path(path).ok(),
+            Kind::Local(path) => Url::from_directory_path(std::path::absolute(path).ok()?).ok(),
             Kind::Object(object) => {
                 let mut url = Url::parse(object.bucket.name()).ok()?;
                 let mut segments = url.path_segments_mut().ok()?;

@@ -16,7 +16,7 @@ use crate::error::{Classify, ErrorKind, chain};
 use crate::fanout::expand_from_disk;
 use crate::identity::{AppId, BatchId, CaptureInstance};
 use crate::lsn::{Lsn, UtcMicros};
-use crate::storage::Place;
+use crate::storage::{Place, side_by_side};
 use crate::verdict::{self, ControlRow, ControlTable};
 
 #[derive(Debug, Args)]
@@ -138,26 +138,29 @@ impl TableStatus {
 /// How far all tables are, and the checkpoints that cannot be read.
 async fn look(settings: &Settings) -> Result<(Vec<TableStatus>, Vec<(ErrorKind, String)>), Failure> {
     let mut control: BTreeMap<Place, Vec<ControlRow>> = BTreeMap::new();
-    let mut failed: Vec<(ErrorKind, String)> = Vec::new();
-    let mut all = Vec::new();
     for table in &settings.tables {
-        let location = table.control_table.clone();
-        if !control.contains_key(&location) {
-            control.insert(location.clone(), ControlTable::read(&location).await?);
+        let location = &table.control_table;
+        if !control.contains_key(location) {
+            control.insert(location.clone(), ControlTable::read(location).await?);
         }
-        let rows = control.get(&location).map(Vec::as_slice).unwrap_or_default();
-        let status = status_of(table, settings.ownership.hosts(), rows, &mut failed);
-        all.push(status);
     }
-    Ok((all, failed))
+    let looked = side_by_side(
+        &settings.tables,
+        |table| &table.checkpoint,
+        |table| {
+            let rows = control.get(&table.control_table).map(Vec::as_slice).unwrap_or_default();
+            status_of(table, settings.ownership.hosts(), rows)
+        },
+    );
+    let (all, failed): (Vec<TableStatus>, Vec<Option<(ErrorKind, String)>>) = looked.into_iter().unzip();
+    Ok((all, failed.into_iter().flatten().collect()))
 }
 
 fn status_of(
     table: &TableSettings,
     hosts: Option<&Place>,
     control: &[ControlRow],
-    failed: &mut Vec<(ErrorKind, String)>,
-) -> TableStatus {
+) -> (TableStatus, Option<(ErrorKind, String)>) {
     let target = table.target.display().to_string();
     let row = control.iter().find(|row| row.table_name == target);
     let mut status = TableStatus {
@@ -185,12 +188,13 @@ fn status_of(
         error: None,
         target,
     };
-    if let Err(error) = read_checkpoint(table, hosts, &mut status) {
-        failed.push((error.kind(), table.capture_instance.0.clone()));
+    let read = read_checkpoint(table, hosts, &mut status);
+    let failed = read.err().map(|error| {
         status.status = "unreadable".to_owned();
         status.error = Some(chain(&error));
-    }
-    status
+        (error.kind(), table.capture_instance.0.clone())
+    });
+    (status, failed)
 }
 
 fn read_checkpoint(

@@ -15,6 +15,7 @@ use crate::config::Settings;
 use crate::error::ErrorKind;
 use crate::identity::{BatchId, CaptureInstance};
 use crate::lsn::UtcMicros;
+use crate::storage::side_by_side;
 use crate::verdict;
 
 use super::{TableStatus, look};
@@ -78,7 +79,8 @@ fn rates(
         let rows: i64 = records.iter().filter_map(|record| record.facts.rows).sum();
         Some((name.clone(), rows as f64 / elapsed.as_secs_f64()))
     };
-    settings.tables.iter().filter_map(of).collect()
+    let all = side_by_side(&settings.tables, |table| &table.checkpoint, of);
+    all.into_iter().flatten().collect()
 }
 
 /// What a person looks at first.
