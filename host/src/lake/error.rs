@@ -143,6 +143,15 @@ pub enum LakeError {
         /// Who wanted to write.
         app_id: String,
     },
+    /// A bucket that is not there, or that this identity does not see.
+    #[error("the store has no bucket for {place}: make it, or correct the URL")]
+    NoBucket {
+        /// An object that was to be written.
+        place: String,
+        /// The store's answer.
+        #[source]
+        source: Box<ObjectStoreError>,
+    },
     /// A store that ignores conditions.
     #[error(
         "the store of {place} {promise}: it does not keep the promises on which every commit and every lease rests, so sluice \
@@ -309,6 +318,7 @@ impl Classify for LakeError {
         match self {
             LakeError::Location { .. }
             | LakeError::StorePromise { .. }
+            | LakeError::NoBucket { .. }
             | LakeError::TableFeature { .. }
             | LakeError::ColumnName { .. }
             | LakeError::ColumnType { .. } => ErrorKind::Config,

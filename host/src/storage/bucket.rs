@@ -249,6 +249,7 @@ impl ObjectPlace {
 
     fn put(&self, content: &[u8], mode: PutMode) -> Result<bool, ObjectStoreError> {
         let (store, path, content) = (self.store()?, self.path.clone(), Bytes::copy_from_slice(content));
+        let replaces = matches!(mode, PutMode::Update(_));
         wait(async move {
             let options = PutOptions {
                 mode,
@@ -257,8 +258,8 @@ impl ObjectPlace {
             match store.put_opts(&path, content.into(), options).await {
                 Ok(_) => Ok(true),
                 Err(ObjectStoreError::AlreadyExists { .. } | ObjectStoreError::Precondition { .. }) => Ok(false),
-                // It was removed after it was read.
-                Err(ObjectStoreError::NotFound { .. }) => Ok(false),
+                // It was removed after it was read. Where none is to be replaced, it is the bucket that is not there.
+                Err(ObjectStoreError::NotFound { .. }) if replaces => Ok(false),
                 Err(error) => Err(error),
             }
         })

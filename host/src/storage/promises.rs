@@ -1,6 +1,8 @@
 //! Whether a bucket keeps the two promises that everything rests on. Some servers that speak S3's protocol take conditions and
 //! ignore them: two processes would both win, and a commit of one would be written over by the other.
 
+use deltalake::ObjectStoreError;
+
 use super::place::{ObjectPlace, Place};
 use crate::lake::LakeError;
 
@@ -19,7 +21,7 @@ pub(crate) fn expect_promises<'a>(places: impl IntoIterator<Item = &'a Place>) -
         // Readers of Delta pass over names that begin so.
         let probe = place.join(&format!("_sluice-probe-{}", uuid::Uuid::new_v4().simple()));
         if let Some(probe) = probe.as_object() {
-            let proved = prove(probe);
+            let proved = prove(probe, place);
             let removed = probe.remove();
             proved?;
             removed.map_err(|error| LakeError::store("remove", probe, error))?;
@@ -28,10 +30,16 @@ pub(crate) fn expect_promises<'a>(places: impl IntoIterator<Item = &'a Place>) -
     Ok(())
 }
 
-fn prove(probe: &ObjectPlace) -> Result<(), LakeError> {
-    let failed = |error| LakeError::store("write", probe, error);
+fn prove(probe: &ObjectPlace, place: &Place) -> Result<(), LakeError> {
+    let failed = |error| match error {
+        ObjectStoreError::NotFound { .. } => LakeError::NoBucket {
+            place: place.to_string(),
+            source: Box::new(error),
+        },
+        error => LakeError::store("write", probe, error),
+    };
     let broken = |promise| LakeError::StorePromise {
-        place: probe.to_string(),
+        place: place.to_string(),
         promise,
     };
     let read = || probe.read().map_err(failed);
