@@ -19,7 +19,7 @@ pub(super) fn expect_page(settings: &Settings) -> Result<(), Failure> {
     Listening::expect_access(address, token).map_err(|error| Failure::new(ErrorKind::Config, error.to_string()))
 }
 
-/// Names and words for each section that is not a table's, in the order of the reference.
+/// Names and words (none where there is nothing to say) for each section that is not a table's, in the order of the reference.
 fn told(settings: &Settings) -> Vec<(&'static str, String)> {
     let mib = |bytes: u64| bytes >> 20;
     let limits = &settings.limits;
@@ -43,9 +43,7 @@ fn told(settings: &Settings) -> Vec<(&'static str, String)> {
         .into_iter()
         .map(|(group, (weight, tables))| format!("{group} ({tables} tables) weighs {weight}"))
         .collect();
-    if !groups.is_empty() {
-        told.push(("weights", groups.join(", ")));
-    }
+    told.push(("weights", groups.join(", ")));
     let on_start_error = match settings.run.on_start_error {
         OnStartError::Isolate => "a table that cannot start fails alone",
         OnStartError::Stop => "a table that cannot start stops the others",
@@ -101,13 +99,13 @@ pub(super) fn print(settings: &Settings, json: bool) {
     if json {
         let mut object: serde_json::Map<String, serde_json::Value> = told
             .into_iter()
-            .map(|(name, words)| (name.to_owned(), words.into()))
+            .map(|(name, words)| (name.to_owned(), Some(words).filter(|words| !words.is_empty()).into()))
             .collect();
         object.insert("type".to_owned(), "process".into());
         say!("{}", serde_json::Value::Object(object));
         return;
     }
-    for (name, words) in told {
+    for (name, words) in told.into_iter().filter(|(_, words)| !words.is_empty()) {
         say!("{name}: {words}");
     }
 }
