@@ -293,7 +293,7 @@ fn every_configuration_of_the_page_is_valid() {
     let [tables, storage @ ..] = blocks.as_slice() else {
         panic!("no example");
     };
-    assert_eq!(storage.len(), 3);
+    assert_eq!(storage.len(), 4);
     for storage in storage.iter().chain([&""]) {
         let text =
             format!("[source]\nserver = \"h\"\ndatabase = \"d\"\nuser = \"u\"\npassword = \"p\"\n{storage}\n{tables}");

@@ -45,7 +45,7 @@ enum Command {
     Init(init::InitArgs),
     /// Keep the tables of a configuration in step.
     Run(run::RunArgs),
-    /// Connect, check grants, open components and print each table's plan. Writes nothing.
+    /// Connect, check grants, open components and print each table's plan. Writes nothing but an object into each bucket, which it removes.
     Check(check::CheckArgs),
     /// Accept the plugin files of a configuration as they are now: write their SHA-256 into the lock file beside it.
     Lock(lock::LockArgs),

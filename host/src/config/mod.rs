@@ -285,6 +285,7 @@ impl Settings {
         };
         ownership.expect_apart(&tables)?;
         ownership.expect_lease_for(tables.iter())?;
+        storage::expect_one_form(&tables, ownership.hosts())?;
         if secrets == Secrets::Resolve {
             storage::expect_usable(&tables, ownership.hosts())?;
         }

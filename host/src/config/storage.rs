@@ -69,6 +69,13 @@ pub(super) fn parse(
     warnings: &mut Vec<String>,
 ) -> Result<StorageOptions, ConfigError> {
     let mut options = StorageOptions::default();
+    let known = Scheme::ALL.map(Scheme::key);
+    if let Some((other, _)) = root.entries().find(|(key, _)| !known.contains(key)) {
+        return Err(root.error(
+            other,
+            "is no store: what they need stands in [storage.s3], [storage.azure] or [storage.gcs]",
+        ));
+    }
     for (scheme, common) in Scheme::ALL.into_iter().zip(COMMON) {
         let Some(section) = root.section(scheme.key())? else {
             continue;
@@ -131,6 +138,22 @@ fn is_secret(key: &str) -> bool {
     SECRET_WORDS.iter().any(|word| key.contains(word)) && !NO_SECRETS.iter().any(|name| key.ends_with(name))
 }
 
+/// One container has one name in a configuration: `az://` leaves the account to the settings, and `abfss://` names it, so whether two
+/// such places are the same cannot be seen.
+pub(super) fn expect_one_form<'a>(tables: &'a [TableSettings], hosts: Option<&'a Place>) -> Result<(), ConfigError> {
+    let all = || tables.iter().flat_map(TableSettings::places).chain(hosts);
+    let of = |scheme: &str| all().find(|place| place.url_scheme() == Some(scheme));
+    match (of("az"), of("abfss")) {
+        (Some(short), Some(long)) => Err(ConfigError::Key {
+            key: "storage.azure".to_owned(),
+            problem: format!(
+                "has places in two forms, {short} and {long}: use one of them for all, so that no folder is taken twice"
+            ),
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// Each bucket has what its client needs: nothing is sent.
 pub(super) fn expect_usable<'a>(tables: &'a [TableSettings], hosts: Option<&'a Place>) -> Result<(), ConfigError> {
     let of_tables = tables.iter().flat_map(TableSettings::places);
@@ -172,7 +195,11 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_and_no_value_is_shown() {
         for (storage, places, words) in [
-            ("[storage.s4]", "/x", "unknown key storage.s4"),
+            (
+                "[storage.s4]",
+                "/x",
+                "storage.s4 is no store: what they need stands in [storage.s3]",
+            ),
             (
                 "[storage.s3]\nregoin = \"x\"",
                 "/x",
@@ -201,10 +228,26 @@ mod tests {
                 "storage.s3 lacks",
             ),
             ("", "ftp://b", "has ftp://"),
+            ("", "s3:/b", "two slashes"),
         ] {
             let error = parse(storage, places).unwrap_err();
             assert!(error.contains(words), "{storage}: {error}");
         }
+    }
+
+    #[test]
+    fn one_folder_under_two_spellings_is_one() {
+        let table = |target: &str, rest: &str| {
+            format!(
+                "[storage.s3]\nregion = \"x\"\n[storage.azure]\naccount_name = \"a\"\naccount_key = {{ command = [\"printf\", \
+                 \"aGVsbG8=\"] }}\n[[table]]\ncapture_instance = \"b\"\ntarget = \"{target}\"\napp_id = \"b\"\ncheckpoint = \
+                 \"{rest}/state/b\"\nfacts_table = \"{rest}/ops/facts\"\ncontrol_table = \"{rest}/ops/control\"\n"
+            )
+        };
+        let error = parse(&table("s3a://b/lake/a", "s3://b"), "s3://b").unwrap_err();
+        assert!(error.contains("s3://b/lake/a is also the target of"), "{error}");
+        let error = parse(&table("abfss://b@a.dfs.core.windows.net/lake/b", "az://b"), "az://b").unwrap_err();
+        assert!(error.contains("has places in two forms"), "{error}");
     }
 
     #[test]

@@ -177,10 +177,13 @@ pub async fn start_many(settings: &Settings, options: StartOptions) -> Result<St
     let stop = CancellationToken::new();
     let hosts = Hosts::start(&settings.ownership).await?;
     if let Some(hosts) = &hosts {
-        let (lost, stop) = (hosts.lease.lost(), stop.clone());
+        let (lost, stop, told) = (hosts.lease.lost(), stop.clone(), sender.clone());
         tokio::spawn(async move {
-            // Each stream then finds out by itself why it ends.
-            if lost.await.is_some() {
+            // Each stream then finds out by itself why it ends, which can take as long as a store takes that does not answer.
+            if let Some(lost) = lost.await {
+                let _ = told.send(Event::SourceWarning {
+                    message: format!("{lost}: all tables of this process stop"),
+                });
                 stop.cancel();
             }
         });

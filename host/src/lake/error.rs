@@ -143,6 +143,17 @@ pub enum LakeError {
         /// Who wanted to write.
         app_id: String,
     },
+    /// An object could not be read or written.
+    #[error("cannot {action} {place}{}", hint(source))]
+    Store {
+        /// What was to be done.
+        action: &'static str,
+        /// The object, or what it is below.
+        place: String,
+        /// The store's answer.
+        #[source]
+        source: Box<ObjectStoreError>,
+    },
     /// A bucket that is not there, or that this identity does not see.
     #[error("the store has no bucket for {place}: make it, or correct the URL")]
     NoBucket {
@@ -294,7 +305,11 @@ impl LakeError {
 
     /// An error of a single object.
     pub(crate) fn store(action: &'static str, place: &dyn std::fmt::Display, source: ObjectStoreError) -> LakeError {
-        LakeError::delta(action, &place.to_string(), source)
+        LakeError::Store {
+            action,
+            place: place.to_string(),
+            source: Box::new(source),
+        }
     }
 
     /// An error of the Parquet writer; one that comes from the disk is told apart.
@@ -339,6 +354,8 @@ impl Classify for LakeError {
             // The batch is read and staged again.
             | LakeError::StagedFileGone { .. } => ErrorKind::Retryable,
             LakeError::Io { source, .. } => io_kind(source),
+            LakeError::Store { source, .. } if is_not_allowed(source) => ErrorKind::Config,
+            LakeError::Store { source, .. } => store_kind(source),
             LakeError::Delta { source, .. } => delta_kind(source),
             LakeError::Shared(inner) => inner.kind(),
             LakeError::Chunk { .. }
@@ -398,6 +415,25 @@ fn store_kind(source: &ObjectStoreError) -> ErrorKind {
     }
 }
 
+/// What to set, for the answers that say it least.
+fn hint(source: &ObjectStoreError) -> &'static str {
+    let text = source.to_string();
+    let said = |words: &str| text.contains(words);
+    match () {
+        // Where the clouds give a machine its identity. It is asked when there is nothing else.
+        () if said("169.254.169.254") || said("metadata.google.internal") => {
+            " (no credentials are set, in [storage] or in the environment, so this machine's own identity was asked for)"
+        }
+        () if is_not_allowed(source) => " (its endpoint is http://: set allow_http = true beside it in [storage])",
+        () => "",
+    }
+}
+
+/// A client that may not speak plain HTTP says so at each request.
+fn is_not_allowed(source: &ObjectStoreError) -> bool {
+    source.to_string().contains("URL scheme is not allowed")
+}
+
 fn cause_of<'a, T: std::error::Error + 'static>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a T> {
     let mut current = Some(error);
     while let Some(error) = current {
@@ -447,6 +483,28 @@ mod tests {
             );
             assert_eq!(error.kind(), ErrorKind::Retryable);
         }
+    }
+
+    #[test]
+    fn a_store_that_says_little_is_helped_and_an_identity_that_is_away_is_waited_for() {
+        let told = |text: &str| {
+            let source = ObjectStoreError::Generic {
+                store: "S3",
+                source: text.into(),
+            };
+            let error = LakeError::store("write", &"s3://b/x", source);
+            (error.to_string(), error.kind())
+        };
+        let (text, kind) = told("builder error: URL scheme is not allowed");
+        assert!(
+            text.starts_with("cannot write s3://b/x (") && text.contains("allow_http"),
+            "{text}"
+        );
+        assert_eq!(kind, ErrorKind::Config);
+        let (text, kind) = told("PUT http://169.254.169.254/latest/api/token: timed out");
+        assert!(text.contains("no credentials are set"), "{text}");
+        assert_eq!(kind, ErrorKind::Retryable);
+        assert_eq!(told("503"), ("cannot write s3://b/x".to_owned(), ErrorKind::Retryable));
     }
 
     #[test]

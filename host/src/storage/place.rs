@@ -63,14 +63,24 @@ impl Stores {
     /// The place that a text means: a path, which counts from `base`, or a URL of one of [`Scheme::ALL`] or of `file`. An error is
     /// what is wrong with it, as the end of a sentence that names it.
     pub fn place(&self, base: &Path, text: &str) -> Result<Place, String> {
+        let one_slash = text
+            .split_once(":/")
+            .filter(|(scheme, rest)| !rest.starts_with('/') && Scheme::of(&scheme.to_ascii_lowercase()).is_some());
+        if let Some((scheme, _)) = one_slash {
+            return Err(format!(
+                "begins with {scheme}:/; a URL has two slashes there: {scheme}://"
+            ));
+        }
         let place = match text.split_once("://") {
             Some(("file", rest)) => Place::local(PathBuf::from(rest)),
             Some((scheme, rest)) => {
                 let Some(scheme) = Scheme::of(scheme) else {
-                    return Err(format!(
-                        "has {scheme}://, which sluice does not know; use a local path, or {}",
-                        Scheme::known()
-                    ));
+                    let lower = scheme.to_ascii_lowercase();
+                    let hint = match Scheme::of(&lower) {
+                        Some(_) => format!("write it in small letters: {lower}://"),
+                        None => format!("use a local path, or {}", Scheme::known()),
+                    };
+                    return Err(format!("has {scheme}://, which sluice does not know; {hint}"));
                 };
                 self.object(scheme, text, rest)?
             }
@@ -111,15 +121,28 @@ impl Stores {
         if !named {
             return Err(format!("is no {} URL: write {}", scheme.name(), scheme.shape()));
         }
-        let path = ObjectPath::parse(path.trim_end_matches('/'))
-            .map_err(|_| "has an empty folder name, or `.` or `..`, in it; write the folders out".to_owned())?;
+        let path = path.trim_end_matches('/');
+        let path = ObjectPath::parse(path)
+            .ok()
+            .filter(|_| !path.starts_with('/'))
+            .ok_or_else(|| "has an empty folder name, or `.` or `..`, in it; write the folders out".to_owned())?;
         if path.as_ref().is_empty() {
             return Err(format!(
                 "is a whole bucket; name a folder in it, as in {}",
                 scheme.shape()
             ));
         }
-        let scheme_text = text.split_once("://").map_or("", |(scheme, _)| scheme);
+        // One bucket has one name, however it is spelt.
+        let scheme_text = match text.split_once("://") {
+            Some(("s3a", _)) => "s3",
+            Some(("abfs", _)) => "abfss",
+            Some((scheme, _)) => scheme,
+            None => "",
+        };
+        let authority = match scheme {
+            Scheme::Azure => authority.to_ascii_lowercase(),
+            Scheme::S3 | Scheme::Gcs => authority.to_owned(),
+        };
         Ok(Place(Kind::Object(ObjectPlace {
             bucket: self.bucket(scheme, &format!("{scheme_text}://{authority}"), REQUEST),
             path,
@@ -230,6 +253,12 @@ impl Place {
     pub fn beside(&self, name: &str) -> Place {
         self.parent()
             .map_or_else(|| Place::local(name), |parent| parent.join(name))
+    }
+
+    /// The scheme of its URL, when it is in a bucket.
+    pub fn url_scheme(&self) -> Option<&str> {
+        let object = self.as_object()?;
+        object.bucket.name().split_once("://").map(|(scheme, _)| scheme)
     }
 
     /// Whether it is that place, or below it.
@@ -358,6 +387,7 @@ mod tests {
         assert!(!table.is_within(&at("gs://lake/bronze")));
         assert_eq!(table.named_beside("s3://lake/hosts"), Some(at("s3://lake/hosts")));
         assert_eq!(Place::local("/x").named_beside("s3://lake/hosts"), None);
+        assert_eq!(at("s3a://lake/x"), at("s3://lake/x"));
         assert_eq!(table.in_time(), table);
         assert_eq!(table.in_time().join("x").beside("y"), table.join("y"));
         let azure = at("abfss://box@account.dfs.core.windows.net/t");
@@ -374,6 +404,9 @@ mod tests {
             ("s3://bucket/t?sig=secret", "[storage]"),
             ("s3://bucket", "name a folder in it"),
             ("s3://bucket/a//b", "write the folders out"),
+            ("s3://bucket//a", "write the folders out"),
+            ("s3:/bucket/a", "two slashes there: s3://"),
+            ("S3://bucket/a", "small letters: s3://"),
             ("s3://bucket/a/../b", "write the folders out"),
             ("az:///t", "write az://container/folder"),
             ("abfss://account/t", "write az://container/folder"),
