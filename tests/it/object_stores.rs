@@ -306,3 +306,28 @@ fn every_configuration_of_the_page_is_valid() {
         );
     }
 }
+
+/// Old records go, as from a folder: what is listed and read when a table opens does not grow for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn old_records_are_removed() {
+    let (server, store) = (sales(&["t"]).await, Store::start(Kind::Gcs));
+    let project = store.project(&server, "sales").table("dbo_t", "");
+    let mut running = Running::start(&project, &[]);
+    let mut batches = 0;
+    let mut last = 0;
+    while batches < 152 {
+        last += 1;
+        insert(&server, last..=last).await;
+        batches = running.until_type("batch")["batch_id"].as_i64().expect("a number");
+    }
+    running.terminate();
+    assert_eq!(running.code(), Some(0));
+    assert_eq!(ids(&store), up_to(last));
+    let mirror = store.mirror();
+    let kept = |folder: &str| {
+        let folder = mirror.path().join("checkpoints/dbo_t").join(folder);
+        std::fs::read_dir(folder).expect("readable").count() as i64
+    };
+    assert!(kept("commits") < batches && kept("offsets") < batches, "{batches}");
+    expect_accounts(&store, &project);
+}

@@ -21,9 +21,6 @@ use crate::storage::{Place, Version};
 
 /// Batches that are kept after they are done.
 pub(crate) const KEPT: usize = 100;
-/// In a bucket, where to look what is there costs requests, older ones are removed after each so many batches.
-const PRUNED_EVERY: i64 = 20;
-
 /// A checkpoint that this process owns. Clones share the ownership; it ends with the last of them, or with the process.
 /// Calls block on files and objects: run them off the runtime's threads, as [`Checkpoint::open`] says.
 #[derive(Clone, Debug)]
@@ -335,10 +332,6 @@ impl Checkpoint {
     pub fn prune(&self, facts: Option<BatchId>) -> Result<(), CheckpointError> {
         self.check_lease()?;
         let root = self.reader.root();
-        let is_due = |batch: BatchId| batch.0 % PRUNED_EVERY == PRUNED_EVERY - 1;
-        if root.as_object().is_some() && !facts.is_some_and(is_due) {
-            return Ok(());
-        }
         let commits = self.reader.commit_ids()?;
         let Some(newest) = commits.last().copied() else {
             return Ok(());

@@ -26,6 +26,7 @@ mod weights;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::checkpoint::CheckpointError;
 use crate::error::{Classify, ErrorKind};
 use crate::identity::CaptureInstance;
 use crate::scheduler::Scheduler;
@@ -170,6 +171,14 @@ pub enum ConfigError {
         /// The section is one of a table.
         under_a_table: bool,
     },
+    /// Which tables a pattern means could not be found out.
+    #[error("which streams of the pattern {pattern} have begun cannot be told")]
+    Begun {
+        /// The pattern.
+        pattern: String,
+        /// What keeps their checkpoints from being looked at.
+        source: Box<CheckpointError>,
+    },
     /// A key's value is wrong.
     #[error("{key} {problem}")]
     Key {
@@ -182,7 +191,10 @@ pub enum ConfigError {
 
 impl Classify for ConfigError {
     fn kind(&self) -> ErrorKind {
-        ErrorKind::Config
+        match self {
+            ConfigError::Begun { source, .. } => source.kind(),
+            _ => ErrorKind::Config,
+        }
     }
 }
 

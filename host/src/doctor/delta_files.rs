@@ -109,6 +109,8 @@ impl DeltaFiles {
                     let entry = match log.join(&name).read() {
                         Ok(Some(bytes)) => parse(&bytes),
                         Ok(None) => continue,
+                        // A store that does not answer says nothing of what is there.
+                        Err(error) if log.as_object().is_some() => return Err(error),
                         Err(error) => Err(format!("it cannot be read: {error}")),
                     };
                     found.entries.insert(version, entry);
@@ -129,6 +131,7 @@ impl DeltaFiles {
             // A listing that is made while others commit can have a later entry and not this one.
             match log.join(&format!("{version:020}.json")).read() {
                 Ok(Some(bytes)) => drop(found.entries.insert(version, parse(&bytes))),
+                Err(error) if log.as_object().is_some() => return Err(error),
                 Ok(None) | Err(_) => found.missing.push(version),
             }
         }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::checkpoint::CheckpointReader;
+use crate::checkpoint::{CheckpointError, CheckpointReader};
 use crate::config::{ConfigError, Settings, TablePattern, TableSettings};
-use crate::error::chain;
+use crate::error::{Classify as _, ErrorKind};
 use crate::identity::CaptureInstance;
 use crate::source::{Catalog, InstanceName};
 use crate::storage::{Place, side_by_side};
@@ -131,10 +131,11 @@ fn is_named(settings: &Settings, name: &CaptureInstance) -> bool {
 
 /// The streams of a pattern that have begun, each with its source table.
 fn begun(settings: &Settings, pattern: &TablePattern) -> Result<Vec<(CaptureInstance, SourceName)>, ConfigError> {
-    let on_disk = pattern.on_disk().map_err(|error| ConfigError::Key {
-        key: format!("table {}", pattern.pattern),
-        problem: format!("cannot be told from the checkpoints that it has: {}", chain(&error)),
-    })?;
+    let unknown = |source: CheckpointError| ConfigError::Begun {
+        pattern: pattern.pattern.clone(),
+        source: Box::new(source),
+    };
+    let on_disk = pattern.on_disk().map_err(|error| unknown(error.into()))?;
     let there = on_disk
         .into_iter()
         .map(|name| Ok((settings.table_of(pattern, &name)?.checkpoint, name)))
@@ -145,12 +146,18 @@ fn begun(settings: &Settings, pattern: &TablePattern) -> Result<Vec<(CaptureInst
         |(place, name)| {
             // One that cannot be read is opened, and says so.
             let identity = match CheckpointReader::new(place).identity() {
-                Ok(None) => return None,
+                Ok(None) => return Ok(None),
                 Ok(Some(identity)) => (identity.schema, identity.table),
+                // It can be another the next time.
+                Err(error) if error.kind() == ErrorKind::Retryable => return Err(error),
                 Err(_) => (String::new(), name.0.clone()),
             };
-            Some((name.clone(), identity))
+            Ok(Some((name.clone(), identity)))
         },
     );
-    Ok(begun.into_iter().flatten().collect())
+    begun
+        .into_iter()
+        .filter_map(Result::transpose)
+        .collect::<Result<_, _>>()
+        .map_err(unknown)
 }

@@ -304,7 +304,8 @@ impl UploadSink {
         }
     }
 
-    async fn finish(self) -> Result<(), ObjectStoreError> {
+    async fn finish(mut self) -> Result<(), ObjectStoreError> {
+        self.send_parts().await?;
         match self.upload {
             Some(upload) => upload.finish().await.map(|_| ()),
             None => self.store.put(&self.path, self.waiting.into()).await.map(|_| ()),

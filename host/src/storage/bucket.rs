@@ -14,7 +14,7 @@ use object_store::azure::MicrosoftAzureBuilder;
 use object_store::client::SpawnedReqwestConnector;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::path::Path as ObjectPath;
-use object_store::{ClientOptions, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, RetryConfig, UpdateVersion};
+use object_store::{BackoffConfig, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, RetryConfig, UpdateVersion};
 use tokio::runtime::Runtime;
 
 use super::credentials::FromOutside;
@@ -133,15 +133,22 @@ impl Bucket {
             Ok::<_, ObjectStoreError>((key, value))
         });
         let connector = SpawnedReqwestConnector::new(runtime()?.handle().clone());
+        // The time decides, and not how often.
         let retry = RetryConfig {
-            retry_timeout: RETRY_FOR,
-            ..RetryConfig::default()
+            max_retries: usize::MAX,
+            retry_timeout: RETRY_FOR.min(self.patience * 2),
+            backoff: BackoffConfig {
+                max_backoff: Duration::from_secs(2),
+                ..BackoffConfig::default()
+            },
         };
-        let client = ClientOptions::new().with_timeout(self.patience);
+        let timeout = format!("{} seconds", self.patience.as_secs());
         let url = format!("{}/", self.name);
         Ok(match self.scheme {
             Scheme::S3 => {
-                let mut builder = AmazonS3Builder::from_env().with_client_options(client).with_url(url);
+                let mut builder = AmazonS3Builder::from_env()
+                    .with_config("timeout".parse()?, &timeout)
+                    .with_url(url);
                 for option in values {
                     let (key, value) = option?;
                     builder = builder.with_config(key.parse()?, value.reveal());
@@ -153,7 +160,7 @@ impl Bucket {
             }
             Scheme::Azure => {
                 let mut builder = MicrosoftAzureBuilder::from_env()
-                    .with_client_options(client)
+                    .with_config("timeout".parse()?, &timeout)
                     .with_url(url);
                 for option in values {
                     let (key, value) = option?;
@@ -163,7 +170,7 @@ impl Bucket {
             }
             Scheme::Gcs => {
                 let mut builder = GoogleCloudStorageBuilder::from_env()
-                    .with_client_options(client)
+                    .with_config("timeout".parse()?, &timeout)
                     .with_url(url);
                 for option in values {
                     let (key, value) = option?;
@@ -249,7 +256,7 @@ impl ObjectPlace {
 
     fn put(&self, content: &[u8], mode: PutMode) -> Result<bool, ObjectStoreError> {
         let (store, path, content) = (self.store()?, self.path.clone(), Bytes::copy_from_slice(content));
-        let replaces = matches!(mode, PutMode::Update(_));
+        let (creates, replaces) = (matches!(mode, PutMode::Create), matches!(mode, PutMode::Update(_)));
         wait(async move {
             let options = PutOptions {
                 mode,
@@ -257,7 +264,17 @@ impl ObjectPlace {
             };
             match store.put_opts(&path, content.into(), options).await {
                 Ok(_) => Ok(true),
-                Err(ObjectStoreError::AlreadyExists { .. } | ObjectStoreError::Precondition { .. }) => Ok(false),
+                // The client calls each conflict so, also one of two requests at one moment that left nothing there.
+                Err(error @ ObjectStoreError::AlreadyExists { .. }) if creates => match store.head(&path).await {
+                    Ok(_) => Ok(false),
+                    Err(ObjectStoreError::NotFound { .. }) => Err(error),
+                    Err(unknown) => Err(unknown),
+                },
+                Err(ObjectStoreError::AlreadyExists { .. } | ObjectStoreError::Precondition { .. })
+                    if creates || replaces =>
+                {
+                    Ok(false)
+                }
                 // It was removed after it was read. Where none is to be replaced, it is the bucket that is not there.
                 Err(ObjectStoreError::NotFound { .. }) if replaces => Ok(false),
                 Err(error) => Err(error),

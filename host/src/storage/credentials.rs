@@ -59,13 +59,15 @@ impl CredentialProvider for FromOutside {
 
     async fn get_credential(&self) -> Result<Arc<AwsCredential>, ObjectStoreError> {
         let mut known = self.known.lock().await;
-        let now = Utc::now();
-        if let Some(known) = known.as_ref().filter(|known| now < known.again) {
+        let asked = Utc::now();
+        if let Some(known) = known.as_ref().filter(|known| asked < known.again) {
             return Ok(Arc::clone(&known.credential));
         }
         let source = self.source.clone();
         let read = tokio::task::spawn_blocking(move || source.read()).await;
         let read = read.unwrap_or_else(|_| Err("could not be read: the task that did was cut off".to_owned()));
+        // A program may take its time.
+        let now = Utc::now();
         match (read.and_then(|secret| parse(&secret, now)), known.as_mut()) {
             (Ok(read), _) => {
                 let credential = Arc::clone(&read.credential);

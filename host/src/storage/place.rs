@@ -211,12 +211,9 @@ impl Place {
                 false => path.join(name),
             })),
             Kind::Object(object) => {
-                let parts = name.split('/').filter(|part| !part.is_empty());
-                let path = parts.fold(object.path.clone(), |path, part| path.join(part));
-                Place(Kind::Object(ObjectPlace {
-                    bucket: Arc::clone(&object.bucket),
-                    path,
-                }))
+                let parts = object.path.as_ref().split('/').chain(name.split('/'));
+                let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
+                Place(Kind::Object(object.at(&parts.join("/"))))
             }
         }
     }
@@ -234,11 +231,10 @@ impl Place {
         match &self.0 {
             Kind::Local(path) => Some(Place(Kind::Local(path.parent()?.to_path_buf()))),
             Kind::Object(object) => {
-                let (parent, _) = object.path.as_ref().rsplit_once('/')?;
-                Some(Place(Kind::Object(ObjectPlace {
-                    bucket: Arc::clone(&object.bucket),
-                    path: ObjectPath::from(parent),
-                })))
+                // What is in no folder of a bucket is in the bucket.
+                let path = Some(object.path.as_ref()).filter(|path| !path.is_empty())?;
+                let (parent, _) = path.rsplit_once('/').unwrap_or(("", path));
+                Some(Place(Kind::Object(object.at(parent))))
             }
         }
     }
@@ -301,6 +297,17 @@ impl Place {
     /// As [`Path::display`].
     pub fn display(&self) -> &Place {
         self
+    }
+}
+
+impl ObjectPlace {
+    /// Another path of the same bucket. Names stay as they are written: nothing in them is encoded.
+    fn at(&self, path: &str) -> ObjectPlace {
+        ObjectPlace {
+            bucket: Arc::clone(&self.bucket),
+            // What cannot be parsed has an empty part, or dots alone; no name that sluice makes has.
+            path: ObjectPath::parse(path).unwrap_or_else(|_| ObjectPath::from(path)),
+        }
     }
 }
 
@@ -382,7 +389,17 @@ mod tests {
         );
         assert_eq!(table.name(), Some("a b"));
         assert_eq!(table.beside("c"), at("s3://lake/bronze/c"));
-        assert_eq!(table.ancestors().collect::<Vec<_>>(), [at("s3://lake/bronze")]);
+        let ancestors: Vec<String> = table.ancestors().map(|place| place.to_string()).collect();
+        assert_eq!(ancestors, ["s3://lake/bronze", "s3://lake/"]);
+        // At the top of a bucket, and with names that some encode.
+        assert_eq!(at("s3://lake/t").beside("t__quarantine"), at("s3://lake/t__quarantine"));
+        assert_eq!(
+            at("s3://lake/t").parent().unwrap().join("größe~[1]").to_string(),
+            "s3://lake/größe~[1]"
+        );
+        let named = at("s3://lake/größe/dbo_Größe");
+        assert_eq!(named.parent().unwrap(), at("s3://lake/größe"));
+        assert_eq!(named.beside("dbo_Maß").to_string(), "s3://lake/größe/dbo_Maß");
         assert!(table.join("x").is_within(&table) && !table.is_within(&at("s3://lake/bronze/a")));
         assert!(!table.is_within(&at("gs://lake/bronze")));
         assert_eq!(table.named_beside("s3://lake/hosts"), Some(at("s3://lake/hosts")));

@@ -11,6 +11,7 @@ use crate::checkpoint::{
     StreamIdentity, expect_whole, reconcile,
 };
 use crate::config::TableSettings;
+use crate::error::{Classify as _, ErrorKind};
 use crate::facts::{FactsEntry, FactsKey, RecordedFacts};
 use crate::failpoint::{self, planted};
 use crate::identity::{BatchId, CaptureInstance};
@@ -107,7 +108,7 @@ pub(super) struct OpenTable {
 impl OpenTable {
     /// Opens everything, in an order in which nothing is written before this process owns the stream.
     pub(super) async fn open(shared: &Arc<Shared>, settings: &TableSettings) -> Result<OpenTable, StreamError> {
-        let (position, begins) = recorded_position(settings).await;
+        let (position, begins) = recorded_position(settings).await?;
         let TableSource { shape, table } = {
             let mut asker = shared.asks.get().await?;
             shared
@@ -548,15 +549,22 @@ fn bronze_column(column: &OutputColumn) -> Column {
 }
 
 /// The position that the checkpoint has, and where instances begin, by a look at it from outside; nothing where it has none or
-/// cannot be read, which the opening of the checkpoint says then.
-pub(crate) async fn recorded_position(settings: &TableSettings) -> (Option<Lsn>, Vec<Begin>) {
+/// is damaged, which the opening of the checkpoint says then.
+///
+/// # Errors
+/// What can be over the next time, so that the opening would not say it: a stream that has a position is not looked at as one
+/// that has none.
+pub(crate) async fn recorded_position(settings: &TableSettings) -> Result<(Option<Lsn>, Vec<Begin>), StreamError> {
     let place = settings.checkpoint.clone();
-    let state = blocking(move || CheckpointReader::new(&place).latest()).await;
-    let Some(last) = state.ok().and_then(|state| state.last_committed) else {
-        return (None, Vec::new());
+    let state = match blocking(move || CheckpointReader::new(&place).latest()).await {
+        Err(error) if error.kind() == ErrorKind::Retryable => return Err(error),
+        state => state.ok(),
+    };
+    let Some(last) = state.and_then(|state| state.last_committed) else {
+        return Ok((None, Vec::new()));
     };
     let begins = last.source.as_ref().map(|seen| seen.begins.clone());
-    (last.position().map(|position| position.lsn), begins.unwrap_or_default())
+    Ok((last.position().map(|position| position.lsn), begins.unwrap_or_default()))
 }
 
 /// Runs what blocks on files and objects off the runtime's threads.

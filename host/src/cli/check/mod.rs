@@ -180,7 +180,7 @@ async fn check_table(
     keys: &KeyRing,
     (table, ownership): (&TableSettings, &OwnershipSettings),
 ) -> Result<(TableSource, Chain, Standing), StreamError> {
-    let (position, begins) = recorded_position(table).await;
+    let (position, begins) = recorded_position(table).await?;
     let source = catalog
         .open_table(
             asker,
