@@ -24,7 +24,7 @@ cargo xtask schedules [--model N] [--process N] [--seed S]
                           set up, and play N seeded schedules of the protocol's model and of the real process
 cargo xtask reader-schedules [--minutes M | --count N] [--first S] [--seed S]
                           set up, and play seeded schedules of the reader for M minutes of CPU (default 10), or N of them
-cargo xtask hosts [--minutes M] [--seed S]
+cargo xtask hosts [--minutes M] [--seed S] [--on folder|s3|azure|gcs]
                           set up, and kill and pause two hosts of the same tables at random for M minutes (default 10)
 cargo xtask fuzz [MINUTES] [TARGET…] [--keep]
                           set up, and give each fuzz target hostile bytes for so long (default 10)
@@ -70,7 +70,7 @@ fn main() -> Result<()> {
             reader_schedules::run(rest)
         }
         Some("hosts") => {
-            setup::run(setup::For::Demo)?;
+            setup::run(setup::For::Tests)?;
             hosts::run(rest)
         }
         Some("fuzz") => {
