@@ -13,7 +13,7 @@ pub enum CheckpointError {
     #[error(transparent)]
     Place(#[from] LakeError),
     /// A file that is cut off, or is not what its name says.
-    #[error("{} is damaged ({reason}): {advice}", file)]
+    #[error("{file} is damaged ({reason}): {advice}")]
     Damaged {
         /// The file.
         file: Place,
@@ -23,7 +23,7 @@ pub enum CheckpointError {
         advice: &'static str,
     },
     /// A file of a newer sluice.
-    #[error("{} has format {found}, and this sluice knows up to {known}: upgrade sluice", file)]
+    #[error("{file} has format {found}, and this sluice knows up to {known}: upgrade sluice")]
     NewerFormat {
         /// The file.
         file: Place,

@@ -301,30 +301,12 @@ pub fn remove(file: &Place) -> Result<(), CheckpointError> {
 
 /// The names in a folder; none when there is no folder. Files that a crash left half-written have names of their own.
 pub fn names(folder: &Place) -> Result<Vec<String>, CheckpointError> {
-    let place = folder;
-    let folder = match folder.split() {
-        Ok(path) => path,
-        Err(object) => {
-            let names = object.names();
-            return names.map_err(|error| LakeError::store("list", object, error).into());
-        }
-    };
-    let failed = |error| CheckpointError::from(LakeError::io("list", folder, error));
-    let entries = match std::fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) => {
-            expect_folder(place)?;
-            return match error.kind() {
-                ErrorKind::NotFound => Ok(Vec::new()),
-                _ => Err(failed(error)),
-            };
-        }
-    };
-    let mut names = Vec::new();
-    for entry in entries {
-        names.extend(entry.map_err(failed)?.file_name().into_string());
+    let names = folder.names();
+    // What is in its place cannot be listed, or is told to be nothing.
+    if names.as_ref().map_or(true, Vec::is_empty) {
+        expect_folder(folder)?;
     }
-    Ok(names)
+    Ok(names?)
 }
 
 /// Name of a plan's file.

@@ -14,7 +14,9 @@ use object_store::azure::MicrosoftAzureBuilder;
 use object_store::client::SpawnedReqwestConnector;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::path::Path as ObjectPath;
-use object_store::{BackoffConfig, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, RetryConfig, UpdateVersion};
+use object_store::{
+    BackoffConfig, ListResult, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, RetryConfig, UpdateVersion,
+};
 use tokio::runtime::Runtime;
 
 use super::credentials::FromOutside;
@@ -293,29 +295,23 @@ impl ObjectPlace {
         })
     }
 
-    fn sizes(&self) -> Result<Vec<(String, u64)>, ObjectStoreError> {
+    /// The objects below it, and the prefixes. Blocks.
+    fn listed(&self) -> Result<ListResult, ObjectStoreError> {
         let (store, path) = (self.store()?, self.path.clone());
-        wait(async move {
-            let listed = store.list_with_delimiter(Some(&path)).await?;
-            let sizes = listed
-                .objects
-                .iter()
-                .filter_map(|object| Some((object.location.filename()?.to_owned(), object.size)));
-            Ok(sizes.collect())
-        })
+        wait(async move { store.list_with_delimiter(Some(&path)).await })
     }
 
-    /// The names of the objects below it, and of the prefixes. Blocks.
-    pub(crate) fn names(&self) -> Result<Vec<String>, ObjectStoreError> {
-        let (store, path) = (self.store()?, self.path.clone());
-        wait(async move {
-            let listed = store.list_with_delimiter(Some(&path)).await?;
-            let objects = listed.objects.iter().map(|object| &object.location);
-            let names = objects
-                .chain(&listed.common_prefixes)
-                .filter_map(|path| path.filename());
-            Ok(names.map(str::to_owned).collect())
-        })
+    fn sizes(&self) -> Result<Vec<(String, u64)>, ObjectStoreError> {
+        let objects = self.listed()?.objects.into_iter();
+        let sizes = objects.filter_map(|object| Some((object.location.filename()?.to_owned(), object.size)));
+        Ok(sizes.collect())
+    }
+
+    fn names(&self) -> Result<Vec<String>, ObjectStoreError> {
+        let listed = self.listed()?;
+        let objects = listed.objects.iter().map(|object| &object.location);
+        let all = objects.chain(&listed.common_prefixes);
+        Ok(all.filter_map(|path| path.filename()).map(str::to_owned).collect())
     }
 }
 
